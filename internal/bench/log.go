@@ -73,8 +73,8 @@ func (o *LogOptions) Validate() error {
 	if o.Rate < 0 || o.Rate > 1e9 || math.IsNaN(o.Rate) {
 		errs = append(errs, fmt.Errorf("--rate %v: want records a second, or 0 for as many as are taken", o.Rate))
 	}
-	if o.Duration <= 0 || o.Count < 1 {
-		errs = append(errs, fmt.Errorf("--duration %v, --count %d: want more than 0, and at least 1", o.Duration, o.Count))
+	if o.Duration <= 0 || o.Count < 1 || o.Count > maxCount {
+		errs = append(errs, fmt.Errorf("--duration %v, --count %d: want more than 0, and 1 to %d", o.Duration, o.Count, maxCount))
 	}
 	return errors.Join(errs...)
 }

@@ -44,6 +44,14 @@ func DefaultOLTPOptions() OLTPOptions {
 	}
 }
 
+// Bounds of a run: each table has statements of its own in memory, and each run a result.
+const (
+	maxTables     = 10_000
+	maxRows       = 1_000_000_000
+	maxWarehouses = 100_000
+	maxCount      = 10_000
+)
+
 // Validate returns an error if o is invalid.
 func (o *OLTPOptions) Validate() error {
 	var errs []error
@@ -53,7 +61,12 @@ func (o *OLTPOptions) Validate() error {
 	} else if _, err := newConnector(o.DSN, o.Prepared); err != nil {
 		wrong("--dsn: %w", err)
 	}
-	if o.Trace == "" {
+	sized := 1 <= o.Tables && o.Tables <= maxTables && sbRangeSize <= o.Rows && o.Rows <= maxRows && 1 <= o.Warehouses && o.Warehouses <= maxWarehouses
+	if !sized {
+		wrong("--tables %d, --rows %d, --warehouses %d: want 1 to %d, %d to %d and 1 to %d",
+			o.Tables, o.Rows, o.Warehouses, maxTables, sbRangeSize, maxRows, maxWarehouses)
+	}
+	if sized && o.Trace == "" {
 		if _, err := newWorkload(o); err != nil {
 			errs = append(errs, err)
 		}
@@ -67,11 +80,8 @@ func (o *OLTPOptions) Validate() error {
 	if o.Duration <= 0 || o.Warmup < 0 {
 		wrong("--duration %v, --warmup %v: want more than 0, and not less than 0", o.Duration, o.Warmup)
 	}
-	if o.Count < 1 {
-		wrong("--count %d: want at least 1", o.Count)
-	}
-	if o.Tables < 1 || o.Rows < sbRangeSize || o.Warehouses < 1 {
-		wrong("--tables %d, --rows %d, --warehouses %d: want at least 1, %d and 1", o.Tables, o.Rows, o.Warehouses, sbRangeSize)
+	if o.Count < 1 || o.Count > maxCount {
+		wrong("--count %d: want 1 to %d", o.Count, maxCount)
 	}
 	if o.Speed < 0 || math.IsNaN(o.Speed) || math.IsInf(o.Speed, 0) {
 		wrong("--speed %v: want a factor, or 0 for as fast as the answers come", o.Speed)

@@ -280,18 +280,22 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Fatalf("the defaults with a DSN: %v", err)
 	}
 	for want, change := range map[string]func(*OLTPOptions){
-		"--dsn is missing": func(o *OLTPOptions) { o.DSN = "" },
-		"--dsn: data":      func(o *OLTPOptions) { o.DSN = "nonsense" },
-		"unknown workload": func(o *OLTPOptions) { o.Workload = "nonsense" },
-		"--threads":        func(o *OLTPOptions) { o.Threads = 0 },
-		"--rate":           func(o *OLTPOptions) { o.Rate = -1 },
-		"--duration":       func(o *OLTPOptions) { o.Duration = 0 },
-		"--count":          func(o *OLTPOptions) { o.Count = 0 },
-		"--tables":         func(o *OLTPOptions) { o.Rows = 1 },
-		"--speed":          func(o *OLTPOptions) { o.Speed = -1 },
-		"--pid":            func(o *OLTPOptions) { o.Target.PID = -1 },
-		"--metrics":        func(o *OLTPOptions) { o.Target.Metrics = "127.0.0.1:1" },
-		"--profile needs":  func(o *OLTPOptions) { o.Profile = "dir" },
+		"--dsn is missing":          func(o *OLTPOptions) { o.DSN = "" },
+		"--dsn: data":               func(o *OLTPOptions) { o.DSN = "nonsense" },
+		"unknown workload":          func(o *OLTPOptions) { o.Workload = "nonsense" },
+		"--threads":                 func(o *OLTPOptions) { o.Threads = 0 },
+		"--rate":                    func(o *OLTPOptions) { o.Rate = -1 },
+		"--duration":                func(o *OLTPOptions) { o.Duration = 0 },
+		"--count":                   func(o *OLTPOptions) { o.Count = 0 },
+		"--tables":                  func(o *OLTPOptions) { o.Rows = 1 },
+		"--tables 999999999999":     func(o *OLTPOptions) { o.Tables = 999_999_999_999 }, // each takes memory
+		"--rows 1000000001":         func(o *OLTPOptions) { o.Rows = 1_000_000_001 },
+		"--warehouses 100001":       func(o *OLTPOptions) { o.Warehouses = 100_001 },
+		"--count 10001: want 1 to ": func(o *OLTPOptions) { o.Count = 10_001 },
+		"--speed":                   func(o *OLTPOptions) { o.Speed = -1 },
+		"--pid":                     func(o *OLTPOptions) { o.Target.PID = -1 },
+		"--metrics":                 func(o *OLTPOptions) { o.Target.Metrics = "127.0.0.1:1" },
+		"--profile needs":           func(o *OLTPOptions) { o.Profile = "dir" },
 	} {
 		o := good
 		change(&o)
