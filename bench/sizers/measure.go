@@ -65,21 +65,20 @@ func measure[T any, P sized[T]](m maker[T], bytes int64) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	var kept []*T
 	var buildErr error
-	c, err := heaptest.Compare(n, func(i int) *T {
+	build := func(i int) *T {
 		v, err := m.build(i)
 		if err != nil {
 			buildErr = err
 			return new(T)
 		}
 		return v
-	}, func(values []*T) (int64, error) {
-		if len(values) == n { // not the few to warm up, unless these are all: then the last call counts
-			kept = values
-		}
-		return weigh(values)
-	})
+	}
+	c, err := heaptest.Compare(n, build, weigh)
+	kept := make([]*T, n) // Compare drops its values
+	for i := range kept {
+		kept[i] = build(i)
+	}
 	if err != nil || buildErr != nil {
 		return result{}, fmt.Errorf("%w %w", err, buildErr)
 	}
