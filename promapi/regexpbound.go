@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -70,7 +71,7 @@ func (r *regexps) addText(input string) error {
 // regexpSteps returns about how many steps an expression compiles to, without its tree, which takes as long to make as the steps.
 func regexpSteps(pattern string) int {
 	groups := []int{0} // steps of the open groups
-	last := 0          // steps of what a repetition would repeat
+	last := 0          // steps that a repetition after them repeats
 	add := func(n int) {
 		last = min(n, 2*maxRegexpSteps)
 		groups[len(groups)-1] = min(groups[len(groups)-1]+last, 2*maxRegexpSteps)
@@ -78,6 +79,15 @@ func regexpSteps(pattern string) int {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
 		case '\\':
+			if strings.HasPrefix(pattern[i:], `\Q`) { // its brackets are literals
+				text, _, ended := strings.Cut(pattern[i+2:], `\E`)
+				add(len(text))
+				last = min(last, utf8.UTFMax)
+				if i += 1 + len(text); ended {
+					i += 2
+				}
+				continue
+			}
 			i++
 			add(1)
 		case '[':

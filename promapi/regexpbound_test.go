@@ -21,7 +21,7 @@ import (
 // much smaller.
 func TestRegexpSteps(t *testing.T) {
 	rnd := testseed.Rand(t)
-	parts := []string{"a", "bcd", ".", "[a-z]", "[^0-9]", `\d`, "|", "x*", "y+", "z?", "(a", "(?:b", ")", "c{3}", "d{2,7}", "e{4,}", "f{20}", "){9}", "é", "[]x]{5}"}
+	parts := []string{"a", "bcd", ".", "[a-z]", "[^0-9]", `\d`, "|", "x*", "y+", "z?", "(a", "(?:b", ")", "c{3}", "d{2,7}", "e{4,}", "f{20}", "){9}", "é", "[]x]{5}", `\Q(b\E`, `\Q)c\E{7}`, `\Qd`}
 	compiled := 0
 	for range 10_000 {
 		var b strings.Builder
@@ -65,6 +65,7 @@ func TestRegexpBounds(t *testing.T) {
 		{"long", strings.Repeat("(a|b)*", 50_000), http.StatusBadRequest},
 		{"repetitions", strings.Repeat("[a-z]{900}", 200), http.StatusBadRequest},
 		{"a group that closes Prometheus' own", strings.Repeat("abc.", 100) + "){30}){30}){30}((a", http.StatusBadRequest},
+		{"quoted brackets", "(" + strings.Repeat("abc.", 100) + `\Q(\E){1000}`, http.StatusBadRequest},
 		{"nested repetitions", "((" + strings.Repeat("abc.", 100) + "){30}){30}", http.StatusBadRequest},
 	} {
 		selector := `up{a=~` + "`" + c.pattern + "`}"

@@ -44,7 +44,7 @@ func DefaultOLTPOptions() OLTPOptions {
 	}
 }
 
-// Bounds of a run: each table has statements of its own in memory, and each run a result.
+// Bounds of a run: the statements of each table are in memory, and the result of each run.
 const (
 	maxTables     = 10_000
 	maxRows       = 1_000_000_000

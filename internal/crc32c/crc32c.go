@@ -11,7 +11,7 @@ const (
 	// least is the length from which the division is faster.
 	least = 4 * part
 
-	// maxRounds are the rounds of a page of 16 KiB, the largest unit with a checksum of its own.
+	// maxRounds are the rounds of a page of 16 KiB, the largest unit with a checksum.
 	maxRounds = 16 << 10 / part
 )
 
