@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,7 @@ type session struct {
 	n          int
 	seed       uint64
 	state      string
+	own        bool // run the package's own tests only
 	module     []*pkg
 	equivalent map[string]string // reasons by key
 	done       map[string]outcome
@@ -49,6 +51,7 @@ func mutate(ctx context.Context) (survivors int, err error) {
 	flag.IntVar(&s.n, "n", 12, "mutants of each package")
 	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "chooses the mutants")
 	flag.StringVar(&s.state, "state", "", "append results to this `file`, and skip the mutants that it has")
+	flag.BoolVar(&s.own, "own", false, "run each package's own tests only; a later run without this continues with those of importers")
 	flag.DurationVar(&s.runner.limit, "limit", 2*time.Minute, "time of a package's tests, beside three times what they take without a mutant")
 	flag.StringVar(&equivalents, "equivalent", "internal/mutants/equivalent.txt", "`file` of mutants that change no behavior")
 	flag.Parse()
@@ -117,23 +120,30 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	_, _ = hash.Write([]byte(dir))
 	all = draw(all, rand.New(rand.NewPCG(s.seed, hash.Sum64())))
 	importers := s.importers(p)
-	own := time.Duration(0)
+	own := time.Duration(0) // what the package's tests take without a mutant, measured once
 	for i := range all {
 		if r.total() == s.n {
 			break
 		}
 		m := &all[i]
 		result, known := s.done[m.key()]
-		if !known {
-			if result, err = s.try(ctx, m, p, &own, importers); err != nil {
+		if !known && s.equivalent[m.key()] == "" {
+			if result, err = s.tryOwn(ctx, m, p, &own); err != nil {
+				return r, err
+			}
+		}
+		if result == survivedOwn && !s.own && s.equivalent[m.key()] == "" {
+			if result, err = s.tryImporters(ctx, m, importers); err != nil {
 				return r, err
 			}
 		}
 		switch {
 		case result == invalid:
 			continue
-		case result == survived && s.equivalent[m.key()] != "":
+		case s.equivalent[m.key()] != "":
 			result = equivalent
+		case result == survivedOwn:
+			result = survived
 		}
 		r.count[result]++
 		if result == survived {
@@ -143,20 +153,29 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	return r, nil
 }
 
-// try runs the tests with a mutant, and records the result. own is the time of the package's own tests without one, measured once.
-func (s *session) try(ctx context.Context, m *mutant, p *pkg, own *time.Duration, importers []string) (outcome, error) {
+// tryOwn runs the package's own tests with a mutant, and records the result. own is their time without one; it is measured if zero.
+func (s *session) tryOwn(ctx context.Context, m *mutant, p *pkg, own *time.Duration) (outcome, error) {
 	if *own == 0 && p.hasTests() {
 		began := time.Now()
-		passes, err := s.runner.test(ctx, unchangedLimit, "-overlay=", p.ImportPath)
+		result, err := s.runner.test(ctx, unchangedLimit, "-overlay=", p.ImportPath)
 		if err != nil {
 			return "", err
 		}
-		if !passes {
+		if result != passed {
 			return "", fmt.Errorf("the tests of %s fail without a mutant", p.ImportPath)
 		}
 		*own = time.Since(began)
 	}
-	result, err := s.runner.run(ctx, m, p, *own, importers)
+	result, err := s.runner.own(ctx, m, p, *own)
+	if err != nil {
+		return "", err
+	}
+	return result, s.record(m, result)
+}
+
+// tryImporters runs the tests of importers with a mutant that its package's tests do not notice, and records the result.
+func (s *session) tryImporters(ctx context.Context, m *mutant, importers []string) (outcome, error) {
+	result, err := s.runner.importers(ctx, m, importers)
 	if err != nil {
 		return "", err
 	}
@@ -166,13 +185,18 @@ func (s *session) try(ctx context.Context, m *mutant, p *pkg, own *time.Duration
 // unchangedLimit bounds a package's tests without a mutant.
 const unchangedLimit = 10 * time.Minute
 
-// importers returns the packages with tests that import p, other than p.
+// importers returns the packages with tests that import p, other than p, those with the shortest tests first.
 func (s *session) importers(p *pkg) (all []string) {
+	var importers []*pkg
 	for _, q := range s.module {
 		imports := slices.Concat(q.Imports, q.TestImports, q.XTestImports)
 		if q.ImportPath != p.ImportPath && q.hasTests() && slices.Contains(imports, p.ImportPath) {
-			all = append(all, q.ImportPath)
+			importers = append(importers, q)
 		}
+	}
+	slices.SortStableFunc(importers, func(a, b *pkg) int { return cmp.Compare(a.testBytes(), b.testBytes()) })
+	for _, q := range importers {
+		all = append(all, q.ImportPath)
 	}
 	return all
 }

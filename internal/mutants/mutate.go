@@ -22,11 +22,16 @@ type mutant struct {
 	offset   int // of before in the file
 	before   string
 	after    string
+	nth      int // 0 for the first change of its function that reads the same
 }
 
 // key identifies a mutant while the lines above it change.
 func (m *mutant) key() string {
-	return fmt.Sprintf("%s %s: %s: %s => %s", m.file, m.function, m.kind, oneLine(m.before), oneLine(m.after))
+	key := fmt.Sprintf("%s %s: %s: %s => %s", m.file, m.function, m.kind, oneLine(m.before), oneLine(m.after))
+	if m.nth > 0 {
+		key += fmt.Sprintf(" (%d)", m.nth+1)
+	}
+	return key
 }
 
 // oneLine returns a piece of source in one line, shortened.
@@ -87,6 +92,12 @@ func mutantsIn(path string, text []byte) ([]mutant, error) {
 		f.function = functionName(fn)
 		ast.Inspect(fn.Body, f.visit)
 	}
+	seen := make(map[string]int)
+	for i := range f.all {
+		key := f.all[i].key()
+		f.all[i].nth = seen[key]
+		seen[key]++
+	}
 	return f.all, nil
 }
 
@@ -119,7 +130,7 @@ type fileMutants struct {
 
 func (f *fileMutants) add(kind string, from, to token.Pos, after string) {
 	start, end := f.set.Position(from), f.set.Position(to)
-	f.all = append(f.all, mutant{f.path, start.Line, f.function, kind, start.Offset, string(f.text[start.Offset:end.Offset]), after})
+	f.all = append(f.all, mutant{f.path, start.Line, f.function, kind, start.Offset, string(f.text[start.Offset:end.Offset]), after, 0})
 }
 
 func (f *fileMutants) source(n ast.Node) string {

@@ -44,7 +44,7 @@ func TestMutants(t *testing.T) {
 	want := []string{
 		"error passes: err != nil => (err != nil) && false", "negation: a > 1 && b != 2 => !(a > 1 && b != 2)", "nil error: err => nil",
 		"no assignment: t.n = a + b => {}", "no continue: continue => {}", "no statement: t.g() => {}",
-		"number: 0 => 1", "number: 1 => 2", "number: 2 => 3", "operator: != => ==", "operator: != => ==", "operator: && => ||", "operator: + => -",
+		"number: 0 => 1", "number: 1 => 2", "number: 2 => 3", "operator: != => ==", "operator: != => == (2)", "operator: && => ||", "operator: + => -",
 		"operator: < => <=", "operator: < => >", "operator: > => <", "operator: > => >=",
 	}
 	for i := range want {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,16 @@ type pkg struct {
 }
 
 func (p *pkg) hasTests() bool { return len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 }
+
+// testBytes returns the size of p's tests, which stands for the time that they take.
+func (p *pkg) testBytes() (n int64) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		if info, err := os.Stat(filepath.Join(p.Dir, name)); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
 
 // listPackages returns the packages that patterns match.
 func listPackages(ctx context.Context, patterns ...string) ([]*pkg, error) {
@@ -49,6 +60,8 @@ const (
 	killedBy   outcome = "killed by importers"
 	equivalent outcome = "equivalent"
 	survived   outcome = "survived"
+	// survivedOwn is the outcome of a mutant whose package's tests pass, before the tests of importers have run.
+	survivedOwn outcome = "survived its package"
 )
 
 // A runner runs tests with mutants.
@@ -57,28 +70,43 @@ type runner struct {
 	limit time.Duration
 }
 
-// run returns the outcome of a mutant of p. own is the time of p's tests without a mutant.
-func (r *runner) run(ctx context.Context, m *mutant, p *pkg, own time.Duration, importers []string) (outcome, error) {
+// own returns the outcome of p's own tests with a mutant of p. time is the time that they take without one.
+func (r *runner) own(ctx context.Context, m *mutant, p *pkg, time time.Duration) (outcome, error) {
 	overlay, err := r.overlay(m)
 	if err != nil {
 		return "", err
 	}
-	passes, err := r.goTool(ctx, time.Minute+r.limit, "build", "-o", os.DevNull, overlay, p.ImportPath)
-	if err != nil || !passes {
-		return invalid, err
-	}
+	result := passed
 	if p.hasTests() {
-		passes, err := r.test(ctx, r.limit+3*own, overlay, p.ImportPath)
-		if err != nil || !passes {
-			return killedOwn, err
+		result, err = r.test(ctx, r.limit+3*time, overlay, p.ImportPath)
+	} else {
+		result, err = r.build(ctx, overlay, p.ImportPath)
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case result == notBuilt:
+		return invalid, nil
+	case result == failed:
+		return killedOwn, nil
+	}
+	return survivedOwn, nil
+}
+
+// importers returns the outcome of the tests of importers with a mutant. They run one package after the other, until one fails.
+func (r *runner) importers(ctx context.Context, m *mutant, importers []string) (outcome, error) {
+	overlay, err := r.overlay(m)
+	if err != nil {
+		return "", err
+	}
+	for _, path := range importers {
+		result, err := r.test(ctx, 2*r.limit, overlay, path)
+		if err != nil {
+			return "", err
 		}
-	}
-	if len(importers) == 0 {
-		return survived, nil
-	}
-	passes, err = r.test(ctx, r.limit*time.Duration(len(importers)), overlay, importers...)
-	if err != nil || !passes {
-		return killedBy, err
+		if result != passed {
+			return killedBy, nil
+		}
 	}
 	return survived, nil
 }
@@ -104,27 +132,51 @@ func (r *runner) overlay(m *mutant) (flag string, err error) {
 	return "-overlay=" + list, os.WriteFile(list, content, 0o600)
 }
 
-// test reports whether the short tests of packages pass within limit.
-func (r *runner) test(ctx context.Context, limit time.Duration, overlay string, packages ...string) (passes bool, err error) {
-	args := append([]string{"test", overlay, "-short", "-failfast", "-count=1", "-vet=off", "-timeout", limit.String()}, packages...)
-	return r.goTool(ctx, limit+time.Minute, args...)
+// A result is that of a command of the go tool.
+type result int
+
+const (
+	passed result = iota
+	failed
+	notBuilt
+)
+
+// test returns the result of a package's short tests within limit.
+func (r *runner) test(ctx context.Context, limit time.Duration, overlay string, path string) (result, error) {
+	out, succeeds, err := r.goTool(ctx, limit+time.Minute, "test", overlay, "-short", "-failfast", "-count=1", "-vet=off", "-timeout", limit.String(), path)
+	switch {
+	case err != nil || succeeds:
+		return passed, err
+	case bytes.Contains(out, []byte("[build failed]")):
+		return notBuilt, nil
+	}
+	return failed, nil
 }
 
-// goTool reports whether a command of the go tool succeeds within limit.
-func (r *runner) goTool(ctx context.Context, limit time.Duration, args ...string) (succeeds bool, err error) {
+// build reports whether a package compiles.
+func (r *runner) build(ctx context.Context, overlay, path string) (result, error) {
+	_, succeeds, err := r.goTool(ctx, unchangedLimit, "build", "-o", os.DevNull, overlay, path)
+	if err != nil || succeeds {
+		return passed, err
+	}
+	return notBuilt, nil
+}
+
+// goTool returns the output of a command of the go tool, and whether it succeeds within limit.
+func (r *runner) goTool(ctx context.Context, limit time.Duration, args ...string) (out []byte, succeeds bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, "go", args...)
 	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	out, err = cmd.Output()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		return nil, false, ctx.Err()
 	case err == nil:
-		return true, nil
-	case errors.As(err, &exit) || limited.Err() != nil:
-		return false, nil
+		return out, true, nil
+	case errors.As(err, &exit) || limited.Err() != nil || errors.Is(err, exec.ErrWaitDelay):
+		return out, false, nil
 	}
-	return false, fmt.Errorf("go %s: %w", args[0], err)
+	return nil, false, fmt.Errorf("go %s: %w", args[0], err)
 }
