@@ -219,7 +219,7 @@ func (l *lab) build(ctx context.Context, o *options) (err error) {
 
 // measure copies once and checks the copy.
 func (l *lab) measure(ctx context.Context, w *way, log io.Writer) error {
-	if err := l.target.Exec("DROP DATABASE IF EXISTS _tare", "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
+	if err := l.target.Exec("DROP DATABASE IF EXISTS "+record, "DROP DATABASE IF EXISTS "+schema, "CREATE DATABASE "+schema); err != nil {
 		return err
 	}
 	u, err := used(ctx, w.command)
