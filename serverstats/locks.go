@@ -29,6 +29,7 @@ type LockKind string
 const (
 	RowLock      LockKind = "row"
 	MetadataLock LockKind = "metadata"
+	GlobalLock   LockKind = "global" // of all tables, such as that of FLUSH TABLES WITH READ LOCK or a backup; Table is ""
 )
 
 // A LockWait has the sessions that wait, directly or not, for locks of one session.
@@ -44,7 +45,7 @@ type LockWait struct {
 
 // A Holder is a session that holds locks and waits for none.
 type Holder struct {
-	Connection  uint32
+	Connection  uint32 // 0: the server does not report the holder, and the other fields are zero
 	User        string
 	Client      string        // address; of the gateway's client if it is connected through the gateway
 	Transaction time.Duration // age; 0: unknown
@@ -56,7 +57,7 @@ type Holder struct {
 
 // An edge is a wait of one session for another.
 type edge struct {
-	waiter, holder uint32
+	waiter, holder uint32 // holder is 0 if it is unknown
 	kind           LockKind
 	table          string
 }
@@ -121,6 +122,11 @@ func readEdges(ctx context.Context, conn *mysqlconn.Client, server sqldigest.Ser
 	if err != nil {
 		return nil, "", err
 	}
+	global, err := queryEdges(ctx, conn, GlobalLock, globalWaits)
+	if err != nil {
+		return nil, "", err
+	}
+	metadata = append(metadata, global...)
 	if server == sqldigest.ServerMariaDB && len(metadata) == 0 {
 		if metadata, note, err = metadataOfMariaDB(ctx, conn, tablesOf); err != nil {
 			return nil, "", err
@@ -157,7 +163,26 @@ var (
 			AND (p.LOCK_TYPE IN (%[2]s) OR g.LOCK_TYPE IN (%[2]s) OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks o
 				WHERE o.OWNER_THREAD_ID = g.OWNER_THREAD_ID AND o.LOCK_STATUS = 'PENDING'))
 		LIMIT %[1]d`, maxEdges, "'EXCLUSIVE', 'SHARED_NO_READ_WRITE', 'SHARED_NO_WRITE', 'SHARED_READ_ONLY'")
+
+	// Locks of statements that write do not conflict with each other.
+	globalWaits = fmt.Sprintf(`SELECT pt.PROCESSLIST_ID, gt.PROCESSLIST_ID, '', ''
+		FROM performance_schema.metadata_locks p
+		JOIN performance_schema.metadata_locks g ON g.OBJECT_TYPE = p.OBJECT_TYPE AND g.OWNER_THREAD_ID <> p.OWNER_THREAD_ID
+		JOIN performance_schema.threads pt ON pt.THREAD_ID = p.OWNER_THREAD_ID
+		JOIN performance_schema.threads gt ON gt.THREAD_ID = g.OWNER_THREAD_ID
+		WHERE p.LOCK_STATUS = 'PENDING' AND g.LOCK_STATUS = 'GRANTED' AND p.OBJECT_TYPE IN ('GLOBAL', 'COMMIT', 'BACKUP', 'BACKUP LOCK')
+			AND pt.TYPE = 'FOREGROUND' AND gt.TYPE = 'FOREGROUND' AND pt.PROCESSLIST_USER <> 'system user' AND gt.PROCESSLIST_ID IS NOT NULL
+			AND (p.LOCK_TYPE IN (%[2]s)) <> (g.LOCK_TYPE IN (%[2]s))
+		LIMIT %[1]d`, maxEdges, quoted(append([]string{"SHARED"}, backupModes...)))
 )
+
+// backupModes are the modes of MariaDB's backup lock that block statements which write.
+var backupModes = []string{ //nolint:gochecknoglobals // constant
+	"BACKUP_START", "BACKUP_FLUSH", "BACKUP_WAIT_FLUSH", "BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL",
+}
+
+// quoted returns a list of literals.
+func quoted(words []string) string { return "'" + strings.Join(words, "', '") + "'" }
 
 func queryEdges(ctx context.Context, conn *mysqlconn.Client, kind LockKind, text string) ([]edge, error) {
 	var all []edge
@@ -165,7 +190,9 @@ func queryEdges(ctx context.Context, conn *mysqlconn.Client, kind LockKind, text
 		e := edge{kind: kind}
 		var schema, table string
 		err := scan(row, &e.waiter, &e.holder, &schema, &table)
-		e.table = tableName(schema, table)
+		if kind != GlobalLock {
+			e.table = tableName(schema, table)
+		}
 		all = append(all, e)
 		return err
 	})
@@ -188,53 +215,125 @@ func tableName(schema, table string) string {
 	return unquoted.Replace(schema) + "." + unquoted.Replace(table)
 }
 
-// metadataOfMariaDB reads the waits for metadata locks from the plugin metadata_lock_info, which has no requested locks:
-// those are the tables of the waiting statements.
+// The time for which a statement has run before its wait is reported without a holder: the performance schema may not have had it
+// yet when it was read.
+const unreported = time.Second
+
+// A mariaWaiter is a session that waits for a metadata lock or a global one.
+type mariaWaiter struct {
+	id      uint32
+	global  bool
+	tables  []string // of its statement
+	ddl     bool
+	running time.Duration // of its statement
+}
+
+// metadataOfMariaDB reads the waits for metadata and global locks from the plugin metadata_lock_info, which has no requested
+// locks: those are the tables of the waiting statements, or all tables by the state of the session. Without the plugin the holder
+// of a global lock is the idle session whose last statement took one, and others are unknown.
 func metadataOfMariaDB(ctx context.Context, conn *mysqlconn.Client, tablesOf func(text, schema string) []string) (edges []edge, note string, err error) {
-	type waiter struct {
-		id     uint32
-		tables []string
-		ddl    bool
-	}
-	var waiters []waiter
+	var waiters []mariaWaiter
 	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
-		var w waiter
-		var schema, text string
-		if err := scan(row, &w.id, &schema, &text); err != nil {
+		var w mariaWaiter
+		var schema, state, text string
+		var millis float64
+		if err := scan(row, &w.id, &schema, &state, &millis, &text); err != nil {
 			return err
 		}
-		var d sqldigest.Digester
-		d.Digest([]byte(text), sqldigest.Mode(0))
-		verb, _, _ := strings.Cut(string(d.Text()), " ")
-		w.ddl = !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "("}, verb)
-		w.tables = tablesOf(string(d.Text()), schema)
+		w.running = time.Duration(millis * float64(time.Millisecond))
+		if w.global = state != "Waiting for table metadata lock"; !w.global {
+			var d sqldigest.Digester
+			d.Digest([]byte(text), sqldigest.Mode(0))
+			verb, _, _ := strings.Cut(string(d.Text()), " ")
+			w.ddl = !slices.Contains([]string{"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "("}, verb)
+			w.tables = tablesOf(string(d.Text()), schema)
+		}
 		waiters = append(waiters, w)
 		return nil
-	}, fmt.Sprintf("SELECT ID, DB, INFO FROM information_schema.processlist WHERE STATE = 'Waiting for table metadata lock' LIMIT %d", maxEdges))
+	}, fmt.Sprintf("SELECT ID, DB, STATE, TIME_MS, INFO FROM information_schema.processlist WHERE STATE IN ('Waiting for table metadata lock', "+
+		"'Waiting for backup lock', 'Waiting for global read lock', 'Waiting for commit lock') LIMIT %d", maxEdges))
 	if err != nil || len(waiters) == 0 {
 		return nil, "", err
 	}
-	waits := func(id uint32) bool { return slices.ContainsFunc(waiters, func(w waiter) bool { return w.id == id }) }
+	waits := func(id uint32) bool {
+		return slices.ContainsFunc(waiters, func(w mariaWaiter) bool { return w.id == id })
+	}
 	err = querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
 		var holder uint32
-		var mode, schema, table string
-		if err := scan(row, &holder, &mode, &schema, &table); err != nil {
+		var kind, mode, schema, table string
+		if err := scan(row, &holder, &kind, &mode, &schema, &table); err != nil {
 			return err
 		}
+		mode = strings.TrimPrefix(mode, "MDL_")
 		name := schema + "." + table
-		strong := slices.Contains([]string{"MDL_EXCLUSIVE", "MDL_SHARED_NO_READ_WRITE", "MDL_SHARED_NO_WRITE", "MDL_SHARED_READ_ONLY"}, mode)
+		global := kind != "Table metadata lock"
+		strong := slices.Contains([]string{"EXCLUSIVE", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE", "SHARED_READ_ONLY"}, mode)
 		for _, w := range waiters {
-			if w.id != holder && len(edges) < maxEdges && (strong || w.ddl || waits(holder)) && slices.ContainsFunc(w.tables, func(t string) bool { return strings.EqualFold(t, name) }) {
+			switch {
+			case w.id == holder || len(edges) == maxEdges:
+			case global && w.global && (mode == "SHARED" || slices.Contains(backupModes, mode)):
+				edges = append(edges, edge{w.id, holder, GlobalLock, ""})
+			case !global && !w.global && (strong || w.ddl || waits(holder)) && slices.ContainsFunc(w.tables, func(t string) bool { return strings.EqualFold(t, name) }):
 				edges = append(edges, edge{w.id, holder, MetadataLock, name})
 			}
 		}
 		return nil
-	}, fmt.Sprintf("SELECT THREAD_ID, LOCK_MODE, TABLE_SCHEMA, TABLE_NAME FROM information_schema.metadata_lock_info WHERE LOCK_TYPE = 'Table metadata lock' LIMIT %d", maxEdges))
+	}, fmt.Sprintf("SELECT THREAD_ID, LOCK_TYPE, LOCK_MODE, TABLE_SCHEMA, TABLE_NAME FROM information_schema.metadata_lock_info"+
+		" WHERE LOCK_TYPE IN ('Table metadata lock', 'Backup lock', 'Global read lock', 'Commit lock') LIMIT %d", maxEdges))
 	if n := ErrorNumber(err); n == noSuchTable || n == unknownTable {
-		return nil, "Sessions wait for metadata locks; MariaDB does not report their holder: INSTALL SONAME 'metadata_lock_info'.", nil
+		return withoutPlugin(ctx, conn, waiters)
 	}
 	return edges, "", err
 }
+
+// withoutPlugin returns the waits of sessions whose holders are unknown, except that of a global lock if it is the only session
+// whose last statement took one.
+func withoutPlugin(ctx context.Context, conn *mysqlconn.Client, waiters []mariaWaiter) (edges []edge, note string, err error) {
+	var holders []uint32
+	if slices.ContainsFunc(waiters, func(w mariaWaiter) bool { return w.global }) {
+		err := querySessions(ctx, conn, func(row mysqlwire.TextRow) error {
+			var holder uint32
+			holders = append(holders, 0)
+			err := scan(row, &holder)
+			holders[len(holders)-1] = holder
+			return err
+		}, globalHolders)
+		if n := ErrorNumber(err); err != nil && n != noSuchTable && n != unknownTable {
+			return nil, "", err
+		}
+	}
+	for _, w := range waiters {
+		e := edge{waiter: w.id, kind: MetadataLock}
+		switch {
+		case w.global:
+			e.kind = GlobalLock
+			if len(holders) == 1 {
+				e.holder = holders[0]
+			}
+		case len(w.tables) > 0:
+			e.table = w.tables[0]
+		}
+		if e.holder != 0 || w.running >= unreported {
+			edges = append(edges, e)
+		}
+		switch {
+		case e.holder != 0:
+		case w.global:
+			note = "Sessions wait for a global lock; MariaDB does not report its holder: INSTALL SONAME 'metadata_lock_info' once it is released, since that waits for it too."
+		case note == "":
+			note = "Sessions wait for metadata locks; MariaDB does not report their holder: INSTALL SONAME 'metadata_lock_info'."
+		}
+	}
+	return edges, note, nil
+}
+
+// globalHolders returns the idle sessions whose last statement took a global lock. They still hold it: a later statement would have
+// released it.
+const globalHolders = `SELECT t.PROCESSLIST_ID
+	FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID
+	WHERE t.PROCESSLIST_COMMAND = 'Sleep' AND s.ERRORS = 0 AND s.SQL_TEXT RLIKE
+		'^[[:space:]]*(flush[[:space:]]+((local|no_write_to_binlog)[[:space:]]+)?tables?[[:space:]]+with[[:space:]]+read[[:space:]]+lock|backup[[:space:]]+stage[[:space:]]+(start|flush|block_))'
+	LIMIT 2`
 
 // querySessions calls read for each row of a statement about sessions.
 func querySessions(ctx context.Context, conn *mysqlconn.Client, read func(row mysqlwire.TextRow) error, text string) error {

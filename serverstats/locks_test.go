@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -205,5 +206,73 @@ func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...str
 	}
 	if strings.Contains(t.Name(), "TestLocks") && h.Text != b.normalized(holds) {
 		t.Errorf("the last statement is %q, want %q", h.Text, b.normalized(holds))
+	}
+}
+
+// TestGlobalLocks has a statement wait for FLUSH TABLES WITH READ LOCK of an idle session: the reading names it where the server
+// reports it, and otherwise the kind of the lock and what to enable.
+func TestGlobalLocks(t *testing.T) {
+	const instrument = "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'"
+	statements := testmysql.WithArgs("--performance-schema-consumer-events-statements-current=ON")
+	type server struct {
+		opts    []testmysql.Option
+		setup   []string
+		unknown bool // until the plugin is installed
+	}
+	servers := map[string]server{
+		"MySQL":                        {opts: []testmysql.Option{testmysql.WithMySQL()}},
+		"MariaDB":                      {unknown: true},
+		"MariaDB with last statements": {opts: []testmysql.Option{testmysql.WithPerformanceSchema(), statements}},
+		"MariaDB with the instrument":  {opts: []testmysql.Option{testmysql.WithPerformanceSchema()}, setup: []string{instrument}},
+	}
+	if dir := os.Getenv("TARE_MARIADB_DIR"); dir != "" {
+		servers["MariaDB of TARE_MARIADB_DIR"] = server{opts: []testmysql.Option{testmysql.WithPrograms(dir)}, unknown: true}
+	}
+	for name, c := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := testmysql.StartOrSkip(t, c.opts...)
+			must(t, s.Exec(append(c.setup, "CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT)")...))
+			b := newBench(t, s, testmysql.RootUser)
+			b.opts.TablesOf = func(string, string) []string { return []string{"test.orders"} }
+			conn, err := b.db.Conn(t.Context())
+			must(t, err)
+			defer conn.Close()
+			var holder uint32
+			must(t, conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&holder))
+			found := func(of uint32, problem string) {
+				t.Helper()
+				_, err := conn.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
+				must(t, err)
+				done := make(chan error, 1)
+				go func() {
+					_, err := b.db.ExecContext(context.WithoutCancel(t.Context()), "INSERT INTO orders VALUES (NULL)")
+					done <- err
+				}()
+				testwait.UntilState(t, "the wait", func() (string, bool) {
+					b.now = b.now.Add(time.Hour) // not the same wait
+					b.readLocks(t.Context(), b.now)
+					all, got := b.LockWaits(b.now, b.now)
+					_, blocked := b.Blocked()
+					if len(all) == 0 {
+						return got, false
+					}
+					w := &all[0]
+					if w.Kind != GlobalLock || w.Table != "" || w.Waiters != 1 || w.Holder.Connection != of || (of != 0) != w.Holder.Idle || problem == "" && got != "" || !strings.Contains(got, problem) || len(blocked) != 1 {
+						t.Errorf("%+v, %+v, %q", w, blocked, got)
+					}
+					return got, true
+				})
+				_, err = conn.ExecContext(t.Context(), "UNLOCK TABLES")
+				must(t, err)
+				must(t, testwait.Receive(t, "the end of the wait", done))
+			}
+			if c.unknown {
+				found(0, "INSTALL SONAME")
+				if err := s.Exec("INSTALL SONAME 'metadata_lock_info'"); err != nil {
+					t.Skipf("the server has no plugin metadata_lock_info: %v", err)
+				}
+			}
+			found(holder, "")
+		})
 	}
 }

@@ -205,9 +205,9 @@ func (r *Reader) LockWaits(from, to time.Time) (all []LockWait, problem string) 
 
 // A Block is a lock that a connection waits for.
 type Block struct {
-	Holder uint32 // connection; it may wait for another one
+	Holder uint32 // connection, which may wait for another one; 0: unknown
 	Kind   LockKind
-	Table  string // schema.table
+	Table  string // schema.table; "" of a global lock
 }
 
 // setBlocked records what each connection waits for.

@@ -371,6 +371,9 @@ type lockRow struct {
 func lockRowOf(v *view, w *serverstats.LockWait) lockRow {
 	h := &w.Holder
 	r := lockRow{From: w.From, To: w.To, Holder: "connection " + strconv.FormatUint(uint64(h.Connection), 10), Lock: string(w.Kind) + " lock", Waiters: w.Waiters, Longest: w.Longest, wait: *w}
+	if h.Connection == 0 {
+		r.Holder = "an unknown connection"
+	}
 	if by := (&markers.Marker{User: h.User, Client: h.Client}).By(); by != "" {
 		r.Holder += " (" + by + ")"
 	}
@@ -380,7 +383,9 @@ func lockRowOf(v *view, w *serverstats.LockWait) lockRow {
 	if !v.texts {
 		return r
 	}
-	r.Lock += " on " + w.Table
+	if w.Table != "" {
+		r.Lock += " on " + w.Table
+	}
 	if h.Text != "" {
 		if r.Text = cutText(h.Text, maxLine); !h.TextCut {
 			r.Link = v.link("/query/" + h.Digest.String())
@@ -393,7 +398,9 @@ func lockRowOf(v *view, w *serverstats.LockWait) lockRow {
 func (r *lockRow) Sentence(now time.Time) string {
 	holds, wait := " held a ", " waited"
 	if now.Sub(r.To) < lockEnded {
-		holds, wait = " holds a ", " wait"
+		if holds, wait = " holds a ", " wait"; r.Waiters == 1 {
+			wait = " waits"
+		}
 	}
 	text := strings.ToUpper(r.Holder[:1]) + r.Holder[1:] + holds + r.Lock
 	if r.Transaction != noValue {

@@ -52,6 +52,9 @@ type Sessions struct {
 
 	// Transactions are the sessions with the longest transactions, whatever they do.
 	Transactions []Session `json:"transactions"`
+
+	// LockProblem is the reason for which a session waits for an unknown one, as a sentence; "" if none does.
+	LockProblem string `json:"lock_problem,omitempty"`
 }
 
 // A Session is a session within a command or a transaction.
@@ -77,12 +80,27 @@ type Session struct {
 
 // A Block is a lock that a session waits for.
 type Block struct {
-	Kind       string `json:"kind"` // row or metadata
-	Table      string `json:"table"`
-	Connection uint32 `json:"connection"`        // of the holder
+	Kind       string `json:"kind"`              // row, metadata or global
+	Table      string `json:"table"`             // "" of a global lock
+	Connection uint32 `json:"connection"`        // of the holder; 0: unknown
 	Session    uint64 `json:"session,omitempty"` // the holder's, if it is in the list
 	User       string `json:"user,omitempty"`
 	State      string `json:"state,omitempty"`
+}
+
+// words describes the lock and its holder.
+func (b *Block) words() string {
+	text := b.Kind + " lock"
+	if b.Table != "" {
+		text += " on " + b.Table
+	}
+	switch {
+	case b.Connection == 0:
+		return text + " of an unknown connection"
+	case b.User == "":
+		return fmt.Sprintf("%s of connection %d", text, b.Connection)
+	}
+	return fmt.Sprintf("%s of connection %d (%s, %s)", text, b.Connection, b.User, b.State)
 }
 
 // sessions returns the busy sessions with the locks that they wait for.
@@ -108,7 +126,10 @@ func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
 		j := sessionOf(info, b.At, texts)
 		if lock, ok := blocked[info.Connection]; ok && info.InCommand() && info.Since.Before(read) {
 			j.Waits = &Block{Kind: string(lock.Kind), Table: lock.Table, Connection: lock.Holder}
-			if h := holders[lock.Holder]; h != nil {
+			if lock.Holder == 0 && s.opts.Counts != nil {
+				_, out.LockProblem = s.opts.Counts.LockWaits(b.At, b.At)
+			}
+			if h := holders[lock.Holder]; h != nil && lock.Holder != 0 {
 				j.Waits.Session, j.Waits.User, j.Waits.State = h.Number, h.User, h.Activity.String()
 			}
 		}
@@ -284,6 +305,7 @@ type sessionsData struct {
 	Counts           []figure
 	Dropped          int
 	MayKill          bool
+	LockProblem      string // as that of Sessions
 }
 
 // A sessionRow is a session in the table.
@@ -307,17 +329,14 @@ func (s *Server) loadSessions(_ context.Context, v *view) (any, error) {
 
 func (s *Server) sessionRows(v *view, limit int, age time.Duration) *sessionsData {
 	list := s.sessions(limit, age, v.texts)
-	d := &sessionsData{Dropped: list.Dropped, MayKill: v.account.May(access.For(access.Operator))}
+	d := &sessionsData{Dropped: list.Dropped, LockProblem: list.LockProblem, MayKill: v.account.May(access.For(access.Operator))}
 	rowOf := func(j Session) sessionRow {
 		row := sessionRow{Session: j, Statement: cmp.Or(j.Text, j.Digest, j.Name)}
 		if j.Digest != "" && s.queryPath() != "" {
 			row.Link = v.link(s.queryPath() + j.Digest)
 		}
 		if w := j.Waits; w != nil {
-			row.Holder = fmt.Sprintf("%s lock on %s of connection %d", w.Kind, w.Table, w.Connection)
-			if w.User != "" {
-				row.Holder += fmt.Sprintf(" (%s, %s)", w.User, w.State)
-			}
+			row.Holder = w.words()
 		}
 		return row
 	}

@@ -88,6 +88,36 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestUnknownHolder shows sessions that wait for a lock whose holder the server does not report, and the reason.
+func TestUnknownHolder(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	o, _ := pageOptions()
+	o.Now = func() time.Time { return now }
+	o.Counts = fakeCounts{locks: []serverstats.LockWait{{From: now.Add(-9 * time.Second), To: now, Kind: serverstats.GlobalLock, Waiters: 2, Longest: 9 * time.Second}}}
+	o.Sessions = fakeSessions(now, new([]gateway.Kill), nil)
+	o.Sessions.Blocked = func() (time.Time, map[uint32]serverstats.Block) {
+		return now, map[uint32]serverstats.Block{70: {Kind: serverstats.GlobalLock}}
+	}
+	h := New(o).Handler()
+	const problem = "The holders of metadata locks are unknown."
+	for path, want := range map[string][]string{
+		"/sessions":        {"waits for a global lock of an unknown connection<", problem},
+		"/":                {"waits for a global lock of an unknown connection<", "An unknown connection holds a global lock; 2 sessions wait, up to 9 s."},
+		"/api/v1/sessions": {`"waits_for":{"kind":"global","table":"","connection":0}`, `"lock_problem":"` + problem + `"`},
+	} {
+		_, body := browse(t, h, path, "dba")
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s lacks %s:\n%s", path, text, body)
+			}
+		}
+	}
+	o.Sessions = fakeSessions(now, new([]gateway.Kill), nil)
+	if _, body := browse(t, New(o).Handler(), "/sessions", "dba"); strings.Contains(body, problem) {
+		t.Error("the page has the reason without a session that waits for an unknown one")
+	}
+}
+
 // TestKillRequests kills by the API and by the form. Malformed requests kill nothing.
 func TestKillRequests(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -179,7 +179,7 @@ func (s *Session) line(wide bool) string {
 	}
 	text := marked(visible.Line(cmp.Or(s.Text, s.Digest, s.Name)), s.TextCut)
 	if w := s.Waits; w != nil {
-		text = fmt.Sprintf("[waits for a %s lock on %s of connection %d", visible.Line(w.Kind), visible.Line(w.Table), w.Connection) + w.holder() + "] " + text
+		text = "[waits for a " + w.words() + "] " + text
 	}
 	age := fmt.Sprintf("%8s %8s  %s %s", seconds(s.Seconds), seconds(s.Transaction), fit(s.State, 20), fit(s.User, 12))
 	if wide {
@@ -188,9 +188,18 @@ func (s *Session) line(wide bool) string {
 	return age + "  " + text
 }
 
-func (b *Block) holder() string {
-	if b.User == "" {
-		return ""
+// words describes the lock and its holder.
+func (b *Block) words() string {
+	text := visible.Line(b.Kind) + " lock"
+	if b.Table != "" {
+		text += " on " + visible.Line(b.Table)
 	}
-	return " (" + visible.Line(b.User) + ", " + strings.ReplaceAll(visible.Line(b.State), "-", " ") + ")"
+	if b.Connection == 0 {
+		return text + " of an unknown connection"
+	}
+	text = fmt.Sprintf("%s of connection %d", text, b.Connection)
+	if b.User != "" {
+		text += " (" + visible.Line(b.User) + ", " + strings.ReplaceAll(visible.Line(b.State), "-", " ") + ")"
+	}
+	return text
 }

@@ -23,6 +23,20 @@ func someSessions() *Sessions {
 	}
 }
 
+// TestLockWords describes locks of all kinds, with and without a known holder.
+func TestLockWords(t *testing.T) {
+	for want, b := range map[string]Block{
+		"row lock on a.b of connection 7 (x, idle in transaction)": {Kind: "row", Table: "a.b", Connection: 7, User: "x", State: "idle-in-transaction"},
+		"global lock of connection 7":                              {Kind: "global", Connection: 7},
+		"global lock of an unknown connection":                     {Kind: "global"},
+		"metadata lock on a.b of an unknown connection":            {Kind: "metadata", Table: "a.b"},
+	} {
+		if got := b.words(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestSessionsScreen shows sessions, and kills a statement or a session after a confirmation.
 func TestSessionsScreen(t *testing.T) {
 	m := NewModel(ModelOptions{Host: "db1:8316", Window: time.Minute, By: ByLoad})
