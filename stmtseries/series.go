@@ -116,6 +116,9 @@ func IsReserved(name string) bool {
 type Labeller struct {
 	common  [][2]string // of all series
 	builder labels.ScratchBuilder
+
+	digest [16]byte
+	hex    string // of digest, which consecutive series share; "": none
 }
 
 // NewLabeller returns a Labeller of series that all have these labels.
@@ -132,7 +135,10 @@ func (l *Labeller) SetSeries(kind stmtstats.Kind, k *stmtstats.Key, number int) 
 	l.reset(Of(number))
 	digest := kind.String()
 	if kind == stmtstats.Tracked {
-		digest = hex.EncodeToString(k.Digest[:])
+		if l.hex == "" || l.digest != k.Digest {
+			l.digest, l.hex = k.Digest, hex.EncodeToString(k.Digest[:])
+		}
+		digest = l.hex
 	}
 	l.add(LabelDigest, digest)
 	l.add(LabelSchema, k.Schema)

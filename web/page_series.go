@@ -156,8 +156,8 @@ const (
 	// countBytes bounds the memory of counting: beyond it, new values are counted together.
 	countBytes = 16 << 20
 
-	// valueCost approximates the bytes of one value besides its text: a map entry.
-	valueCost = 64
+	// valueCost approximates the bytes of one value besides its text: a map entry and its count.
+	valueCost = 80
 )
 
 // textLabel is the label with a statement's text.
@@ -185,47 +185,75 @@ type seriesCounts struct {
 	Listed [][]labels.Label
 }
 
-// A seriesTally counts the values of labels, as many as fit into countBytes.
+// A seriesTally counts the values of labels, as many as fit into countBytes. Consecutive series have most labels in common: those
+// of the previous series are found without a map.
 type seriesTally struct {
 	labels map[string]*labelTally
-	taken  int // in bytes
+	taken  int           // in bytes
+	last   []*labelTally // of the previous series, in the order of its labels
 }
 
 type labelTally struct {
+	name          string
 	series, other int
-	values        map[string]*int // behind pointers: assigning to a map keeps the key passed last, which the caller owns
+	values        map[string]*valueTally // behind pointers: assigning to a map keeps the key passed last, which the caller owns
+	last          *valueTally            // counted last; nil: none
 }
 
-// add counts a label. Its texts need only be valid during the call.
-func (c *seriesTally) add(l labels.Label) {
-	t := c.labels[l.Name]
-	if t == nil {
-		t = &labelTally{values: make(map[string]*int)}
-		c.labels[strings.Clone(l.Name)] = t
+type valueTally struct {
+	value  string
+	series int
+}
+
+// add counts the label with a number in its series. Its texts need only be valid during the call.
+func (c *seriesTally) add(number int, l labels.Label) {
+	if number == len(c.last) {
+		c.last = append(c.last, nil)
+	}
+	t := c.last[number]
+	if t == nil || t.name != l.Name {
+		t = c.labels[l.Name]
+		if t == nil {
+			t = &labelTally{name: strings.Clone(l.Name), values: make(map[string]*valueTally)}
+			c.labels[t.name] = t
+		}
+		c.last[number] = t
 	}
 	t.series++
-	if n := t.values[l.Value]; n != nil {
-		*n++
-	} else if cost := len(l.Value) + valueCost; c.taken+cost <= countBytes {
-		c.taken += cost
-		one := 1
-		t.values[strings.Clone(l.Value)] = &one
-	} else {
-		t.other++
+	if t.last != nil && t.last.value == l.Value {
+		t.last.series++
+		return
 	}
+	v := t.values[l.Value]
+	if v == nil {
+		cost := len(l.Value) + valueCost
+		if c.taken+cost > countBytes {
+			t.other++
+			return
+		}
+		c.taken += cost
+		v = &valueTally{value: strings.Clone(l.Value)}
+		t.values[v.value] = v
+	}
+	v.series++
+	t.last = v
 }
 
 // sorted returns the labels that divide the series the most first, each with its most frequent values.
 func (c *seriesTally) sorted() (all []labelCount) {
 	for name, t := range c.labels {
 		one := labelCount{Name: name, Series: t.series, Values: len(t.values), Other: t.other}
-		for value, n := range t.values {
-			one.Top = append(one.Top, valueCount{value, *n})
-		}
-		slices.SortFunc(one.Top, func(a, b valueCount) int {
+		before := func(a, b valueCount) int {
 			return cmp.Or(cmp.Compare(b.Series, a.Series), cmp.Compare(a.Value, b.Value))
-		})
-		one.Top = slices.Clone(one.Top[:min(len(one.Top), labelValues)])
+		}
+		for _, v := range t.values {
+			count := valueCount{v.value, v.series}
+			if len(one.Top) == labelValues && before(one.Top[labelValues-1], count) < 0 {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(one.Top, count, before)
+			one.Top = slices.Insert(one.Top[:min(len(one.Top), labelValues-1)], at, count)
+		}
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b labelCount) int {
@@ -242,11 +270,13 @@ func countSeries(source SeriesSource, matchers []*labels.Matcher, texts bool) (c
 		return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(ls.Get(m.Name)) })
 	}) {
 		var listed []labels.Label
+		number := 0
 		ls.Range(func(l labels.Label) {
 			if l.Name == textLabel && !texts {
 				return
 			}
-			tally.add(l)
+			tally.add(number, l)
+			number++
 			if c.Series < seriesListed {
 				listed = append(listed, labels.Label{Name: strings.Clone(l.Name), Value: strings.Clone(l.Value)})
 			}
