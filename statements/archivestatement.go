@@ -84,7 +84,7 @@ func (a *ArchiveReader) Statement(ctx context.Context, q StatementQuery) (st *St
 		var live *snapshot
 		if p.to.Equal(now) && p.from.Before(now) {
 			var err error
-			if live, err = a.snapshotNow(a.current(), now, &digest); err != nil {
+			if live, err = a.snapshotNow(a.current(), now, digest); err != nil {
 				return err
 			}
 		}

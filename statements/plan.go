@@ -33,8 +33,8 @@ type planned struct {
 type plan struct {
 	from, to time.Time
 	source   string
-	files    []*planned // the newest first
-	rest     *planned   // the file of data newer than the last rollup
+	files    []*planned  // the newest first
+	rest     *restOfHour // data newer than the last rollup; nil: none
 	notes    []string
 }
 
@@ -179,7 +179,7 @@ func (a *ArchiveReader) plan(ctx context.Context, q planQuery) (*plan, error) {
 			}
 		}
 		p.to = p.rest.end
-		p.files = append(p.files, p.rest)
+		p.files = append(p.files, p.rest.files...)
 	} else if whole := to.UTC().Truncate(rollup.Hour); whole.Before(to) {
 		p.to = whole.Add(rollup.Hour)
 	}
@@ -343,30 +343,6 @@ func (a *ArchiveReader) texts(ctx context.Context, from, to time.Time, digests .
 		maps.Copy(all, texts)
 	}
 	return all, nil
-}
-
-// planRest returns data newer than the last rollup: the table's counters less their values at the end of the
-// last hour.
-func (a *ArchiveReader) planRest(ctx context.Context, in *history.Instance, done time.Time) (*planned, error) {
-	before, err := a.atClose(ctx, in, done.UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	l := &a.counters
-	l.Lock()
-	defer l.Unlock()
-	if a.reusable(in) && l.rest != nil && l.rest.begin.Equal(done) {
-		return l.rest, nil
-	}
-	if err := a.readLive(in); err != nil { // after the counts before: none of them exceeds its counter
-		return nil, err
-	}
-	rows, err := l.snapshot.since(before)
-	if err != nil {
-		return nil, err
-	}
-	l.rest, err = memoryFile("the current hour", done, l.at, rows)
-	return l.rest, err
 }
 
 // atClose returns the counts at the end of the last hour. They are cached until the next hour ends.

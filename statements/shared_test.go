@@ -34,7 +34,7 @@ func TestSharedCounters(t *testing.T) {
 		r.call(0, time.Second, false)
 		time.Sleep(2*time.Minute - early) // counts are of no range before the first sample
 		began := r.options.Now()
-		shared, rereads := 0, 0
+		shared, rereads, added := 0, 0, 0
 		rollups := r.archive.Instances()[0].Rollups
 		ranges := func() []time.Time {
 			return []time.Time{began, r.options.Now().Truncate(time.Hour).Add(-time.Minute)}
@@ -74,8 +74,9 @@ func TestSharedCounters(t *testing.T) {
 				}
 			}
 			for range 6 {
+				keys := 1 + rng.IntN(60) // few: no entry is evicted
 				for range rng.IntN(30) {
-					r.call(rng.IntN(60), time.Duration(rng.IntN(1e9)), rng.IntN(9) == 0)
+					r.call(rng.IntN(keys), time.Duration(rng.IntN(1e9)), rng.IntN(9) == 0)
 				}
 				for _, from := range ranges() {
 					read(from)
@@ -94,6 +95,9 @@ func TestSharedCounters(t *testing.T) {
 					if t.Failed() {
 						return
 					}
+					if r.reader.RestFiles() == 2 {
+						added++
+					}
 					for _, top := range tops {
 						if age := r.options.Now().Sub(top.To); age < 0 || age >= time.Second {
 							t.Fatalf("hour %d: a result is %v old", hour, age)
@@ -110,8 +114,8 @@ func TestSharedCounters(t *testing.T) {
 				time.Sleep(time.Duration(1+rng.IntN(900)) * time.Millisecond) // results of one time are equal
 			}
 		}
-		if shared < 10 || rereads < 10 {
-			t.Errorf("%d results of earlier counters, %d of new ones", shared, rereads)
+		if shared < 10 || rereads < 10 || added < 3 {
+			t.Errorf("%d results of earlier counters, %d of new ones, %d of changes added to earlier ones", shared, rereads, added)
 		}
 		r.stop()
 	})

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/rollup"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
@@ -189,63 +187,6 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 	row := s.row(k, kind)
 	row.Counts.Nanos, row.Spread = s.scratch.Nanos, s.spreadOf(&s.scratch)
 	return nil
-}
-
-// snapshotNow reads the counters of the table, of all digests or of one. First calls of Keys that were
-// counted before the first samples of an instance are unknown.
-func (a *ArchiveReader) snapshotNow(in *history.Instance, now time.Time, digest *[16]byte) (*snapshot, error) {
-	s := &snapshot{at: now.UnixMilli()}
-	var sample stmtstats.Sample
-	sums := make(map[int]rollup.Print) // rows of no Key
-	visit := func(number int) {
-		if sample.Calls == 0 && sample.Histogram.Nanos == 0 {
-			return
-		}
-		row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(&sample), Spread: s.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
-		if sample.ID > in.LastID {
-			row.First = sample.First.UnixMilli()
-		}
-		if sample.Kind == stmtstats.Tracked {
-			row.Text, _ = a.table.TextAt(number, sample.ID)
-		} else {
-			sums[len(s.rows)] = printOfKind(&row.Key, sample.Kind)
-		}
-		s.rows = append(s.rows, row)
-	}
-	if digest != nil {
-		a.table.ReadDigest(&sample, *digest, visit)
-	} else {
-		s.rows = make([]rollup.Row, 0, a.table.Len())
-		begin := func() {
-			s.rows = s.rows[:0]
-			clear(sums)
-		}
-		if err := a.table.Scan(&sample, begin, visit); err != nil {
-			return nil, err
-		}
-	}
-	if err := printRows(s.rows); err != nil {
-		return nil, err
-	}
-	for i, p := range sums {
-		s.rows[i].Print = p
-	}
-	return s, s.order()
-}
-
-// printRows sets the prints of rows, in two halves at once: a page waits for it.
-func printRows(rows []rollup.Row) error {
-	half := len(rows) / 2
-	return parallel.ForEach(context.Background(), 2, [][]rollup.Row{rows[:half], rows[half:]}, func(_ context.Context, rows []rollup.Row) error {
-		for i := range rows {
-			row := &rows[i]
-			for _, name := range [...]*string{&row.Key.Schema, &row.Key.User, &row.Key.Backend} {
-				*name = rollup.ValidName(*name)
-			}
-			row.Print = rollup.PrintOf(&row.Key)
-		}
-		return nil
-	})
 }
 
 // since returns the growth since an earlier snapshot, as in an hour's rollup, except that all counts of a Key

@@ -46,6 +46,52 @@ func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
 	return nil
 }
 
+// scanEntries is the number of entries whose Marks are compared under one lock.
+const scanEntries = 64
+
+// ScanChanges is Scan of the entries whose Mark differs from the one in marks, which has one for each number, and of the
+// totals of the evicted Keys, which have the last number. It calls visit with the Mark of the entry before it was read into s, and
+// false if the entry counts no Key: then s is invalid.
+func (t *Table) ScanChanges(s *Sample, marks []Mark, begin func(), visit func(number int, m Mark, live bool)) error {
+	type found struct {
+		number int
+		mark   Mark
+		live   bool
+	}
+	var changed []found
+	for range scanAttempts {
+		t.mu.Lock()
+		if t.closed.Load() {
+			t.mu.Unlock()
+			return errClosed
+		}
+		evictions := t.evictions
+		t.copyEvicted(s)
+		t.mu.Unlock()
+		begin()
+		last := t.Numbers() - 1
+		visit(last, Mark{}, true)
+		for from := 0; from < last; from += scanEntries {
+			changed = changed[:0]
+			if !t.Changes(from, min(from+scanEntries, last), func(number int) Mark { return marks[number] }, func(c *Change) {
+				changed = append(changed, found{c.Number, c.Mark, c.Live})
+			}) {
+				return errClosed
+			}
+			for _, c := range changed {
+				visit(c.number, c.mark, c.live && t.ReadEntry(s, c.number))
+			}
+		}
+		t.mu.Lock()
+		whole := evictions == t.evictions
+		t.mu.Unlock()
+		if whole {
+			break
+		}
+	}
+	return nil
+}
+
 // ReadEntry reads the entry with a number into s, without its text. It reports false if the entry is unused.
 func (t *Table) ReadEntry(s *Sample, number int) bool {
 	t.mu.Lock()
