@@ -4,6 +4,7 @@ package alter
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -22,6 +23,17 @@ func TestAllForms(t *testing.T) {
 				own.t = t
 				own.form(f, fmt.Sprintf("all%d", i))
 			})
+		}
+	})
+}
+
+// TestAllVerdicts is TestVerdicts with every form.
+func TestAllVerdicts(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for _, kind := range verdictTables {
+			for i, f := range readForms(t, d.product) {
+				d.verdict(f.clauses, kind, fmt.Sprintf("all%s%d", strings.ToLower(kind), i))
+			}
 		}
 	})
 }

@@ -77,7 +77,7 @@ const inplaceTries = 3
 // alter executes the statement by an algorithm, each time with a bounded wait for the table's lock. Between two tries, clients that
 // have waited behind it are served.
 func (d *directer) alter(ctx context.Context, w Way) error {
-	algorithm := "ALGORITHM=INSTANT"
+	algorithm := instantlyOn(d.c)
 	if w == WayInplace {
 		algorithm = "ALGORITHM=INPLACE, LOCK=NONE"
 	}

@@ -250,13 +250,28 @@ func (j *judge) clauses(ctx context.Context, g *Judgement) error {
 	return nil
 }
 
-// attempts are the algorithms and locks in the order in which they are tried.
-var attempts = []struct {
+// instantly is the algorithm that changes the data dictionary alone.
+const instantly = "ALGORITHM=INSTANT"
+
+// instantlyOn returns instantly for a server. MariaDB before 11.2 accepts ALGORITHM=INSTANT for another engine, partitions and ORDER BY, and
+// copies the rows, unless LOCK=NONE is asked for too; MySQL refuses a LOCK beside INSTANT.
+func instantlyOn(c *mysqlconn.Client) string {
+	if rowstream.IsMariaDB(c.ServerVersion) {
+		return instantly + ", LOCK=NONE"
+	}
+	return instantly
+}
+
+// An attempt is an algorithm with a lock.
+type attempt struct {
 	sql       string
 	algorithm Algorithm
 	lock      string
-}{
-	{"ALGORITHM=INSTANT", Instant, "none"},
+}
+
+// attempts are the algorithms and locks in the order in which they are tried.
+var attempts = []attempt{
+	{instantly, Instant, "none"},
 	{"ALGORITHM=INPLACE, LOCK=NONE", Inplace, "none"},
 	{"ALGORITHM=INPLACE, LOCK=SHARED", Inplace, "shared"},
 	{"ALGORITHM=COPY", Copied, "shared"},
@@ -270,7 +285,11 @@ func (j *judge) try(ctx context.Context, clauses []Clause) (v Verdict, err error
 		return v, err
 	}
 	for _, a := range attempts {
-		_, err := j.c.Exec(ctx, alters(j.sqlName(), clauses, a.sql))
+		sql := a.sql
+		if a.algorithm == Instant {
+			sql = instantlyOn(j.c)
+		}
+		_, err := j.c.Exec(ctx, alters(j.sqlName(), clauses, sql))
 		if reason, ok := unsupported(err); ok {
 			if !strings.Contains(v.Why, reason) {
 				v.Why = strings.TrimPrefix(v.Why+"; "+reason, "; ")
@@ -280,7 +299,7 @@ func (j *judge) try(ctx context.Context, clauses []Clause) (v Verdict, err error
 		var refused *mysqlconn.ServerError
 		switch {
 		case errors.As(err, &refused):
-			v.Algorithm, v.Lock, v.Error = Unknown, "unknown", refused.Error()
+			v.Algorithm, v.Lock, v.Error = Unknown, "unknown", j.renamed(refused.Error())
 			return v, nil
 		case err != nil:
 			return v, err
@@ -292,6 +311,11 @@ func (j *judge) try(ctx context.Context, clauses []Clause) (v Verdict, err error
 	}
 	v.Algorithm, v.Lock, v.Error = Unknown, "unknown", "the server supports no algorithm for it: "+v.Why
 	return v, nil
+}
+
+// renamed returns a message about the probe with the name of the table in its place.
+func (j *judge) renamed(message string) string {
+	return strings.NewReplacer("`"+Schema+"`.`"+j.name+"`", "`"+j.t.Schema+"`.`"+j.t.Name+"`", j.name, j.t.Name).Replace(message)
 }
 
 // tableID returns InnoDB's number of the probe, which changes when it is rebuilt; empty if the account may not read it.

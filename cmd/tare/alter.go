@@ -428,7 +428,7 @@ func printAlterPlan(w io.Writer, p *alter.Plan, asJSON bool) error {
 		if writes == "" {
 			writes = v.Lock
 		}
-		visible.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.TrimSpace(v.Error+" "+v.Why))
+		visible.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", text, v.Algorithm, writes, rebuild, strings.Trim(v.Error+"; "+v.Why, "; "))
 		if len(p.Clauses) == 1 {
 			break
 		}
