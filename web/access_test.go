@@ -168,7 +168,7 @@ func TestChangesAreLogged(t *testing.T) {
 }
 
 // TestWarnIfOpen expects a warning in the log of a server that other machines reach without accounts or
-// without TLS.
+// without TLS, and the scheme of its address.
 func TestWarnIfOpen(t *testing.T) {
 	dir := t.TempDir()
 	config := func(name, text string) string {
@@ -205,7 +205,11 @@ func TestWarnIfOpen(t *testing.T) {
 		if c.gate {
 			o.Gate = testGate(t, o.Log)
 		}
-		New(o).warnIfOpen(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 8316})
+		at, server := &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 8316}, New(o)
+		server.warnIfOpen(at)
+		if got, clear := server.URL(at), c.config == "" || strings.HasSuffix(c.config, "users.yaml"); strings.HasPrefix(got, "http://") != clear || !strings.HasSuffix(got, "://"+at.String()) {
+			t.Errorf("%s, %q: the address is %s", c.ip, c.config, got)
+		}
 		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, "level=WARN") {
 			t.Errorf("%s, %q, accounts %t: logged %q, want %q", c.ip, c.config, c.gate, got, c.want)
 		}

@@ -183,6 +183,14 @@ func CheckConfig(config, accountsFile string) error {
 	return nil
 }
 
+// URL returns the address of the pages on a listener: with https where the web configuration has TLS.
+func (s *Server) URL(at net.Addr) string {
+	if c, err := configFile(s.opts.ConfigFile).read(); err == nil && c.TLSConfig.IsEnabled() {
+		return "https://" + at.String()
+	}
+	return "http://" + at.String()
+}
+
 // warnIfOpen logs a warning if other machines can reach the server and every client is an operator, or if
 // credentials can be intercepted.
 func (s *Server) warnIfOpen(at net.Addr) {

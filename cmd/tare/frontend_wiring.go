@@ -95,7 +95,7 @@ func (s *frontendService) Open(ctx context.Context) (err error) {
 // Announce implements server.Service.
 func (s *frontendService) Announce() (status string) {
 	addr := s.HTTPListener.Addr().String()
-	s.Log.Info("frontend listens", "http", "http://"+addr,
+	s.Log.Info("frontend listens", "http", s.Web.URL(s.HTTPListener.Addr()),
 		"downstreams", len(s.cfg.Downstreams), "members", len(s.cfg.Members), "shards", s.cfg.Shards, "decoder", s.cfg.Decoding.By.String())
 	return "answers on " + addr
 }

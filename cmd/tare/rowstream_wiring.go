@@ -88,7 +88,7 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 func (s *rowstreamService) Announce() (status string) {
 	attrs := []any{"listen", s.Listener.Addr().String(), "from", s.cfg.From.String()}
 	if s.HTTPListener != nil {
-		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
+		attrs = append(attrs, "http", s.Web.URL(s.HTTPListener.Addr()))
 	}
 	s.Log.Info("rowstream is ready", attrs...)
 	return "serves rows of " + string(s.cfg.From.Addr)

@@ -382,7 +382,7 @@ func (s *service) addresses() []any {
 		attrs = append(attrs, "standby", string(s.cfg.Standby), "active", side.String(), "route", addr)
 	}
 	if s.HTTPListener != nil {
-		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
+		attrs = append(attrs, "http", s.Web.URL(s.HTTPListener.Addr()))
 	}
 	return attrs
 }

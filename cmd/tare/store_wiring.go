@@ -318,7 +318,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 func (s *storeService) Announce() (status string) {
 	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "min_time", s.cfg.Times.Min.String(), "max_time", s.cfg.Times.Max.String(), "data_dir", s.Data.Path}
 	if s.HTTPListener != nil {
-		attrs = append(attrs, "http", "http://"+s.HTTPListener.Addr().String())
+		attrs = append(attrs, "http", s.Web.URL(s.HTTPListener.Addr()))
 	}
 	if s.Listener != nil {
 		attrs = append(attrs, "grpc", s.Listener.Addr().String())

@@ -75,7 +75,7 @@ func (s *Server) ServePages(o web.Options, owners ...memory.Owner) (end func(), 
 			s.Log.Error("metrics are no longer served", "error", err)
 		}
 	})
-	s.Log.Info("metrics are served", "http", "http://"+s.HTTPListener.Addr().String())
+	s.Log.Info("metrics are served", "http", s.Web.URL(s.HTTPListener.Addr()))
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
