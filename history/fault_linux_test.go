@@ -435,3 +435,17 @@ func (d *diskRig) faults() []history.FaultRange {
 	d.must(json.Unmarshal(bytes.TrimSpace(text), &file))
 	return file.Ranges
 }
+
+// TestFinishHeadOnFullDisk returns the error of the disk.
+func TestFinishHeadOnFullDisk(t *testing.T) {
+	d := newDiskRig(t, 48)
+	for range 3 {
+		d.must(d.turn(0, 1))
+	}
+	free := fill(t, d.root)
+	if err := history.FinishHead(d.db()); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%v, want %v", err, unix.ENOSPC)
+	}
+	free()
+	d.checkLedger()
+}

@@ -2,11 +2,17 @@ package history_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	promlabel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -51,5 +57,30 @@ func TestRollupAfterFullDisk(t *testing.T) {
 	h.must(h.archive.RollUp(t.Context()))
 	if got, want := sumOfRollups(t, h.current().Rollups), uint64(2*60+2*240)+300; got != want {
 		t.Errorf("the rollups have %d calls, want %d", got, want)
+	}
+}
+
+// TestRollupOfForeignSeries fails for series that are not a statement's, and names them.
+func TestRollupOfForeignSeries(t *testing.T) {
+	for _, metric := range []stmtseries.Metric{stmtseries.Queries, stmtseries.Duration} {
+		h := newHourglass(t, nil)
+		h.lossy = true
+		h.model.call(1, h.now.Add(time.Second), time.Millisecond, false)
+		h.round(10 * time.Second)
+		ls := labels.FromStrings(promlabel.MetricNameLabel, metric.String(), stmtseries.LabelDigest, "no digest", history.InstanceLabel, "gw-1", "cluster", "eu")
+		var spread *histogram.Histogram
+		if metric == stmtseries.Duration {
+			var one stmtstats.Histogram
+			one.Record(time.Millisecond)
+			spread = one.Native()
+		}
+		app := h.db().AppenderV2(t.Context())
+		must(t, app, ls, h.newest(), 1, spread)
+		h.must(app.Commit())
+		h.now, h.elapsed = h.now.Add(2*time.Hour), h.elapsed+2*time.Hour
+		h.must(h.archive.Round(t.Context()))
+		if err := h.archive.RollUp(t.Context()); err == nil || !strings.Contains(err.Error(), "no digest") {
+			t.Errorf("%s: %v, want an error that names the series", metric, err)
+		}
 	}
 }

@@ -95,3 +95,34 @@ func TestLedgerBound(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestLedgerNotRemoved logs a file that cannot be removed, and forgets it.
+func TestLedgerNotRemoved(t *testing.T) {
+	dir := t.TempDir()
+	var logged strings.Builder
+	log := slog.New(slog.NewTextHandler(&logged, nil))
+	l, err := openLedger(dir, localstate.Open(dir, nil, log), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{0, BlockRange.Milliseconds()} {
+		if err := l.add(&ledgerLine{since: at, began: at + 1, last: at + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.remove(0)
+	l.remove(0) // of no effect
+	if err := os.Remove(l.path(BlockRange.Milliseconds())); err != nil {
+		t.Fatal(err)
+	}
+	if logged.Len() > 0 {
+		t.Errorf("logged: %s", logged.String())
+	}
+	l.remove(BlockRange.Milliseconds())
+	if got := logged.String(); strings.Count(got, "ledger file not removed") != 1 || !strings.Contains(got, "no such file") {
+		t.Errorf("logged: %s", got)
+	}
+	if n := len(l.list()); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}

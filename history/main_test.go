@@ -13,12 +13,15 @@ import (
 // panickedEnv is set in the process of TestChunkWriteFails.
 const panickedEnv = "TARE_TEST_PANICKED"
 
+// faultyEnv makes the test binary the process whose system calls fail; its value is the directory of a faultyDay.
+const faultyEnv = "TARE_TEST_FAULTY"
+
 func TestMain(m *testing.M) {
 	if err := testdir.UseMemory(); err != nil { // heads, ledgers and blocks are synced
 		log.Fatal(err)
 	}
-	if os.Getenv(panickedEnv) != "" {
-		os.Exit(m.Run()) // a TSDB that panics while it closes leaves its log open
+	if os.Getenv(panickedEnv)+os.Getenv(faultyEnv) != "" {
+		os.Exit(m.Run()) // a TSDB that panics while it closes, or that does not open, leaves its log open
 	}
 	goleak.VerifyTestMain(m)
 }

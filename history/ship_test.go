@@ -341,3 +341,22 @@ func TestShipEnds(t *testing.T) {
 		r.close()
 	})
 }
+
+// TestShipCanceled counts no failure of the blocks that are left when the context ends.
+func TestShipCanceled(t *testing.T) {
+	dir := t.TempDir()
+	makeBlocks(t, dir, 2)
+	r := newShipRig(t, dir)
+	r.open(r.bucket)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.archive.Ship(ctx); err != nil {
+		t.Errorf("shipping: %v", err)
+	}
+	if n := archiveMetric(t, r.archive, "ship_failures_total"); n != 0 {
+		t.Errorf("%v failures, want none", n)
+	}
+	if n := r.close(); n != 0 {
+		t.Errorf("%v blocks were shipped", n)
+	}
+}

@@ -21,7 +21,7 @@ import (
 	"github.com/taredb/tare/internal/teststmt"
 )
 
-var faultSlice = flag.Uint64("file-fault-slice", 60, "TestFileFaults has one of n cells, beside those of a new table's file")
+var faultSlice = flag.Uint64("file-fault-slice", 61, "TestFileFaults has one of n cells, beside those of a new table's file")
 
 // faultyEnv makes the test binary the process whose system calls fail; its value is a faultyRun.
 const faultyEnv = "TARE_TEST_FAULTY"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,6 +308,73 @@ func TestClassOf(t *testing.T) {
 	}
 	if len(seen) != ErrorClasses {
 		t.Errorf("%d names for %d classes", len(seen), ErrorClasses)
+	}
+}
+
+// TestClassOfNumbers has a class for these numbers, and none for those beside them.
+func TestClassOfNumbers(t *testing.T) {
+	classes := make(map[uint16]ErrorClass)
+	for class, numbers := range map[ErrorClass][]uint16{
+		ClassDeadlock:   {1213, 1614},
+		ClassTimeout:    {1205, 1613, 1907, 1969, 3024, 3572},
+		ClassKilled:     {1317, 1927, 1053, 1078},
+		ClassReadOnly:   {1290, 1036, 1792, 1836},
+		ClassDenied:     {1227, 1045, 1044, 1095, 1142, 1143, 1370},
+		ClassResource:   {1040, 1203, 1226, 1021, 1037, 1038, 1041, 1114, 1206, 1461},
+		ClassConnection: {2013, 1158, 1159, 1160, 1161, 1152, 2006},
+		ClassConstraint: {1451, 1452, 1216, 1217, 1062, 1586, 1048, 3819, 4025},
+		ClassData:       {1366, 1364, 1292},
+	} {
+		for _, n := range numbers {
+			classes[n] = class
+		}
+	}
+	for n := range uint16(5000) {
+		want, ok := classes[n]
+		if !ok {
+			want = ClassOther
+		}
+		if got := ClassOf(n, ""); got != want {
+			t.Errorf("error %d is of class %s, want %s", n, got, want)
+		}
+	}
+	for state, want := range map[string]ErrorClass{
+		"4": ClassOther, "42": ClassSyntax, "23": ClassConstraint, "21": ClassData, "22": ClassData, "28": ClassDenied, "08": ClassConnection, "40": ClassDeadlock, "41": ClassOther,
+	} {
+		if got := ClassOf(9999, state); got != want {
+			t.Errorf("SQLSTATE %s is of class %s, want %s", state, got, want)
+		}
+	}
+}
+
+// TestHeaderNumbers refuses a table with one number out of its range.
+func TestHeaderNumbers(t *testing.T) {
+	table := mustOpen(t, Options{MaxDigests: 4, Bytes: leastBytes(4)})
+	defer table.Close()
+	h := table.mem.header
+	const next = 100
+	h.nextID.Store(next)
+	for _, c := range []struct {
+		name  string
+		field *atomic.Uint64
+		value uint64
+		ok    bool
+	}{
+		{"next ID", &h.nextID, firstID, true},
+		{"next ID below the first", &h.nextID, firstID - 1, false},
+		{"next ID beyond the last", &h.nextID, movedSet, false},
+		{"last possible next ID", &h.nextID, movedSet - 1, true},
+		{"evicted ID below the next", &h.moved, next - 1, true},
+		{"evicted ID below the next, other set", &h.moved, movedSet | (next - 1), true},
+		{"evicted ID not below the next", &h.moved, next, false},
+		{"redaction", &h.redaction, uint64(querylog.RedactAll), true},
+		{"unknown redaction", &h.redaction, uint64(querylog.RedactAll) + 1, false},
+	} {
+		before := c.field.Swap(c.value)
+		if _, err := table.mem.owned(); (err == nil) != c.ok {
+			t.Errorf("%s %#x: %v", c.name, c.value, err)
+		}
+		c.field.Store(before)
 	}
 }
 
