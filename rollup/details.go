@@ -3,6 +3,7 @@ package rollup
 import (
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/taredb/tare/stmtstats"
 )
@@ -15,7 +16,32 @@ type Detail struct {
 	Known       bool // Key and Text are set, or not required
 	First, Last int64
 	Counts      Counts
-	Spread      stmtstats.Histogram
+	Spread      *stmtstats.Histogram // nil: no rows were added
+}
+
+// histograms are reused: one has 9 KiB, and a page adds up a thousand Keys.
+var histograms = sync.Pool{New: func() any { return new(stmtstats.Histogram) }} //nolint:gochecknoglobals // of the process
+
+var noSpread stmtstats.Histogram //nolint:gochecknoglobals // constant
+
+// Durations returns the histogram of the durations. It is not to be changed, and valid until Release.
+func (d *Detail) Durations() *stmtstats.Histogram {
+	if d.Spread == nil {
+		return &noSpread
+	}
+	d.Spread.Nanos = d.Counts.Nanos
+	return d.Spread
+}
+
+// Release releases the memory of details. The other fields remain valid.
+func Release(details []*Detail) {
+	for _, d := range details {
+		if d.Spread != nil {
+			d.Spread.Reset()
+			histograms.Put(d.Spread)
+			d.Spread = nil
+		}
+	}
 }
 
 // A DetailReader adds up the rows of given Keys, file by file.
@@ -36,8 +62,13 @@ func NewDetailReader(of []*Detail) *DetailReader {
 	return &DetailReader{Of: of, rows: make([]int, len(of))}
 }
 
-// Close releases the decoder of texts.
-func (r *DetailReader) Close() { r.unzipper.Close() }
+// Close releases the memory of the reader.
+func (r *DetailReader) Close() {
+	r.unzipper.Close()
+	release(&r.prints)
+	r.column.Release()
+	r.spreads.Release()
+}
 
 // Find finds the rows in a file, and reports whether there are any.
 func (r *DetailReader) Find(f *File) (any bool, err error) {
@@ -57,7 +88,7 @@ func (r *DetailReader) Find(f *File) (any bool, err error) {
 
 // Each visits the values of a numeric column in the rows found.
 func (r *DetailReader) Each(f *File, column int, visit func(i int, n uint64)) error {
-	reader, err := f.Numbers(column, f.little())
+	reader, err := f.Numbers(column, r.window(f, column))
 	if err != nil {
 		return err
 	}
@@ -73,6 +104,17 @@ func (r *DetailReader) Each(f *File, column int, visit func(i int, n uint64)) er
 		visit(i, n)
 	}
 	return nil
+}
+
+// manyWindow is the window of a column of which many pages are read.
+const manyWindow = 64 << 10
+
+// window returns the window for reading the rows of a column: a page each time if they are few.
+func (r *DetailReader) window(f *File, column int) int64 {
+	if pages := f.columns[column].bytes / PageBytes; !f.Remote && int64(len(r.Of)) > pages/4 {
+		return manyWindow
+	}
+	return f.little()
 }
 
 // Add adds the rows of a file.
@@ -113,7 +155,7 @@ func (r *DetailReader) addFound(f *File) error {
 	if err := r.Each(f, colLasts, func(i int, n uint64) { r.Of[i].Last = max(r.Of[i].Last, start+int64(n)) }); err != nil {
 		return err
 	}
-	spreads, err := f.Spreads(f.little())
+	spreads, err := f.Spreads(r.window(f, colSpreads))
 	if err != nil {
 		return err
 	}
@@ -126,6 +168,9 @@ func (r *DetailReader) addFound(f *File) error {
 		d.Counts.Add(&more)
 		spread, err := r.spreads.Spread(r.rows[i])
 		if err == nil {
+			if d.Spread == nil {
+				d.Spread = histograms.Get().(*stmtstats.Histogram)
+			}
 			err = d.Spread.AddSpread(spread)
 		}
 		if err != nil {
@@ -148,9 +193,11 @@ func (r *DetailReader) fillKeys(f *File) error {
 			if names, err = f.Keys(f.little()); err != nil {
 				return err
 			}
+			defer names.Release()
 			if texts, err = f.Texts(&r.unzipper, f.little()); err != nil {
 				return err
 			}
+			defer texts.Release()
 		}
 		if d.Key, err = names.Key(r.rows[i]); err != nil {
 			return err
@@ -176,8 +223,13 @@ type DigestReader struct {
 // NewDigestReader returns a reader of the rows of a digest.
 func NewDigestReader(digest [16]byte) *DigestReader { return &DigestReader{digest: digest} }
 
-// Close releases the decoder of texts.
-func (r *DigestReader) Close() { r.details.Close() }
+// Close releases the memory of the reader.
+func (r *DigestReader) Close() {
+	r.details.Close()
+	Release(r.details.Of)
+	release(&r.digests)
+	r.prints.Release()
+}
 
 // Read visits the rows of the digest in a file. A Detail is valid during the visit, and has the sums of this file. Its
 // text may be that of a file read before.
@@ -185,7 +237,9 @@ func (r *DigestReader) Read(f *File, visit func(*Detail)) error {
 	for i, d := range r.details.Of {
 		r.details.rows[i] = -1
 		d.First, d.Last, d.Counts = 0, 0, Counts{}
-		d.Spread.Reset()
+		if d.Spread != nil {
+			d.Spread.Reset()
+		}
 	}
 	if any, err := r.find(f); err != nil || !any {
 		return err

@@ -190,7 +190,7 @@ func (f *File) part(column int, from, n int64, dst []byte) ([]byte, error) {
 	end := min((from+n+PageBytes-1)/PageBytes*PageBytes, c.bytes)
 	begin := first * PageBytes
 	if int64(cap(dst)) < end-begin {
-		dst = make([]byte, end-begin)
+		dst = buffer(end - begin)
 	}
 	dst = dst[:end-begin]
 	if err := f.readFull(dst, c.offset+begin); err != nil {

@@ -39,7 +39,7 @@ func (p *pointCounts) add(c *rollup.Counts, part float64) {
 func (g *gathering) part(k stmtstats.Key) *rollup.Detail {
 	d := g.parts[k]
 	if d == nil {
-		d = &rollup.Detail{Key: k}
+		d = &rollup.Detail{Key: k, Spread: new(stmtstats.Histogram)}
 		g.parts[k] = d
 	}
 	return d
@@ -178,12 +178,11 @@ func (g *gathering) count(rows []rollup.Row) error {
 func (g *gathering) add(reader *rollup.DigestReader, f *rollup.File, file *planned) error {
 	point := g.axis.point(file.begin)
 	return reader.Read(f, func(d *rollup.Detail) {
-		d.Spread.Nanos = d.Counts.Nanos
 		g.points[point].add(&d.Counts, 1)
-		g.spread[point].Merge(&d.Spread)
+		g.spread[point].Merge(d.Durations())
 		to := g.part(d.Key)
 		to.Counts.Add(&d.Counts)
-		to.Spread.Merge(&d.Spread)
+		to.Spread.Merge(d.Durations())
 		if d.First > 0 && (to.First == 0 || d.First < to.First) {
 			to.First = d.First
 		}
@@ -206,8 +205,8 @@ func (g *gathering) fill(st *Statement, points int) {
 	}
 	for k, d := range g.parts {
 		all.Add(&d.Counts)
-		spread.Merge(&d.Spread)
-		st.Parts = append(st.Parts, StatementPart{Key: k, Totals: newTotals(&d.Counts, &d.Spread), First: milli(d.First), Last: milli(d.Last)})
+		spread.Merge(d.Spread)
+		st.Parts = append(st.Parts, StatementPart{Key: k, Totals: newTotals(&d.Counts, d.Spread), First: milli(d.First), Last: milli(d.Last)})
 		st.seen(milli(d.First), milli(d.Last))
 		if st.Text == "" {
 			st.Text, st.TextCut = d.Text, isCut(d.Text, k.Digest)

@@ -62,6 +62,7 @@ func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 	var all rollup.Counts
 	var spread stmtstats.Histogram
 	var details []*rollup.Detail
+	defer func() { rollup.Release(details) }()
 	if err := p.together(ctx, func(files []*openFile) error {
 		for _, file := range files {
 			if err := file.AddTotals(&all, &spread); err != nil {
@@ -90,13 +91,12 @@ func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 	}
 	top := &Top{From: p.from, To: p.to, Source: p.source, Total: newTotals(&all, &spread), Matching: r.matching}
 	for _, d := range details {
-		d.Spread.Nanos = d.Counts.Nanos
-		row := TopRow{Key: d.Key, Text: d.Text, TextCut: isCut(d.Text, d.Key.Digest), Totals: newTotals(&d.Counts, &d.Spread), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
+		row := TopRow{Key: d.Key, Text: d.Text, TextCut: isCut(d.Text, d.Key.Digest), Totals: newTotals(&d.Counts, d.Durations()), New: d.First >= p.from.UnixMilli(), Last: time.UnixMilli(d.Last)}
 		if d.First > 0 {
 			row.First = time.UnixMilli(d.First)
 		}
 		if q.Durations {
-			row.Durations = d.Spread.NonEmpty()
+			row.Durations = d.Durations().NonEmpty()
 		}
 		top.Rows = append(top.Rows, row)
 	}
@@ -137,6 +137,7 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 		var all rollup.Counts
 		var spread stmtstats.Histogram
 		details := top.details()
+		defer rollup.Release(details)
 		reader := rollup.NewDetailReader(details)
 		defer reader.Close()
 		err := p.each(ctx, func(file *rollup.File, _ *planned) error {
@@ -144,7 +145,7 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 		})
 		top.Before = newTotals(&all, &spread)
 		for i, d := range details {
-			top.Rows[i].Before = newTotals(&d.Counts, &d.Spread)
+			top.Rows[i].Before = newTotals(&d.Counts, d.Durations())
 		}
 		return err
 	})

@@ -63,6 +63,21 @@ type rankedFile struct {
 	texts     *rollup.TextReader  // with a filter that has words
 }
 
+// release releases the memory of the cursor's readers.
+func (f *rankedFile) release() {
+	f.prints.Release()
+	for i := range f.columns {
+		f.columns[i].Release()
+	}
+	f.spreads.Release()
+	if f.names != nil {
+		f.names.Release()
+	}
+	if f.texts != nil {
+		f.texts.Release()
+	}
+}
+
 // before is the order in which rows are visited.
 func (f *rankedFile) before(o *rankedFile) bool {
 	if f.high != o.high {
@@ -189,9 +204,18 @@ func (r *ranking) run(ctx context.Context, open []*openFile) error {
 // rank visits the rows of a half.
 func (r *ranking) rank(ctx context.Context, open []*openFile, window int64) error {
 	files := make([]*rankedFile, 0, len(open)) // in the order of before
+	all := make([]*rankedFile, 0, len(open))
+	defer func() {
+		for _, f := range all {
+			f.release()
+		}
+	}()
 	for i, o := range open {
 		f, err := r.openCursor(o, i, window)
 		more := false
+		if f != nil {
+			all = append(all, f)
+		}
 		if err == nil {
 			more, err = f.next()
 		}

@@ -116,7 +116,7 @@ func FuzzRollup(f *testing.F) {
 		}
 		for _, d := range details {
 			row := rows[d.Print]
-			if row == nil || d.Counts != row.Counts || d.Key != row.Key || d.Text != row.Text || d.First != row.First || d.Last != max(row.Last, 0) || !bytes.Equal(d.Spread.AppendSpread(nil), spreadAgain(t, row.Spread)) {
+			if row == nil || d.Counts != row.Counts || d.Key != row.Key || d.Text != row.Text || d.First != row.First || d.Last != max(row.Last, 0) || !bytes.Equal(d.Durations().AppendSpread(nil), spreadAgain(t, row.Spread)) {
 				t.Fatalf("the details are %+v, want %+v", d, row)
 			}
 		}
