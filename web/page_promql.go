@@ -152,9 +152,9 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-// evaluate queries a part of the view's range.
+// evaluate queries a part of the view's range, in steps that are not shorter than the interval of the history's samples.
 func (s *Server) evaluate(ctx context.Context, v *view, d *promqlData, over span) (*promqlResponse, error) {
-	d.Step = max((over.Length() / chartPoints).Round(time.Second), time.Second)
+	d.Step = max((over.Length() / chartPoints).Round(time.Second), s.opts.Attention.Interval, time.Second)
 	q := url.Values{
 		"query": {d.Query}, "step": {strconv.FormatFloat(d.Step.Seconds(), 'f', -1, 64)},
 		"start": {unixSeconds(over.From)}, "end": {unixSeconds(over.To)},

@@ -206,7 +206,7 @@ func TestLegends(t *testing.T) {
 	}
 }
 
-// TestChartsFitTheirData has data in the last 36 seconds of an hour: charts show that part, in the finest steps, and say so.
+// TestChartsFitTheirData has data in the last 36 seconds of an hour: charts show that part, in steps as fine as the samples, and say so.
 func TestChartsFitTheirData(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	began := now.Add(-36 * time.Second)
@@ -224,6 +224,14 @@ func TestChartsFitTheirData(t *testing.T) {
 	}
 	if !strings.Contains(body, "a value each 1 s, over the part of the range that has data: 2026-01-31 11:58:54 – 12:00:00 UTC") || !strings.Contains(body, fmt.Sprintf(`data-from="%d"`, now.Add(-66*time.Second).Unix())) {
 		t.Errorf("the page is %s", body)
+	}
+	asked, o.Attention.Interval = nil, 15*time.Second // of the history
+	coarse := promqlServer(t, o, func(q url.Values) string {
+		asked = append(asked, q.Get("step"))
+		return fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[%d,"1"],[%d,"2"]]}]}}`, began.Unix(), now.Unix())
+	})
+	if browse(t, coarse, "/promql?query=up", ""); fmt.Sprint(asked) != "[30 15]" {
+		t.Errorf("steps of %v between samples of 15 s", asked)
 	}
 	asked = nil
 	for _, path := range []string{"/", "/query/" + someDigest} {
