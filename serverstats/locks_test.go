@@ -209,8 +209,8 @@ func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...str
 	}
 }
 
-// TestGlobalLocks has a statement wait for FLUSH TABLES WITH READ LOCK of an idle session: the reading names it where the server
-// reports it, and otherwise the kind of the lock and what to enable.
+// TestGlobalLocks has a statement wait for FLUSH TABLES WITH READ LOCK of an idle session. The reading names the session if the
+// server reports it; otherwise the kind of the lock, and the plugin to install.
 func TestGlobalLocks(t *testing.T) {
 	const instrument = "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'"
 	statements := testmysql.WithArgs("--performance-schema-consumer-events-statements-current=ON")
