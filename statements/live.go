@@ -149,7 +149,7 @@ func (a *ArchiveReader) readLive(in *history.Instance, now time.Time) error {
 	b := &liveBase{of: in.Samples, marks: make([]stmtstats.Mark, a.table.Numbers()), prints: make([]rollup.Print, a.table.Numbers()), known: make([]bool, a.table.Numbers())}
 	l := a.liveRows(in, now)
 	l.rows = make([]rollup.Row, 0, a.table.Len())
-	if err := a.table.ScanChanges(&l.sample, make([]stmtstats.Mark, len(b.marks)), func() { l.reset(); clear(b.marks) }, func(number int, m stmtstats.Mark, live bool) {
+	if err := a.table.ScanChanges(&l.sample, nil, func() { l.reset(); clear(b.marks) }, func(number int, m stmtstats.Mark, live bool) {
 		if b.marks[number] = m; live {
 			l.add(number)
 		}

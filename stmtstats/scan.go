@@ -49,8 +49,8 @@ func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
 // scanEntries is the number of entries whose Marks are compared under one lock.
 const scanEntries = 64
 
-// ScanChanges is Scan of the entries whose Mark differs from the one in marks, which has one for each number, and of the
-// totals of the evicted Keys, which have the last number. It calls visit with the Mark of the entry before it was read into s, and
+// ScanChanges is Scan of the entries whose Mark differs from the one in marks, which has one for each number, or is nil for
+// all entries, and of the totals of the evicted Keys, which have the last number. It calls visit with the Mark of the entry before it was read into s, and
 // false if the entry counts no Key: then s is invalid.
 func (t *Table) ScanChanges(s *Sample, marks []Mark, begin func(), visit func(number int, m Mark, live bool)) error {
 	type found struct {
@@ -59,6 +59,12 @@ func (t *Table) ScanChanges(s *Sample, marks []Mark, begin func(), visit func(nu
 		live   bool
 	}
 	var changed []found
+	mark := func(number int) Mark {
+		if marks == nil {
+			return Mark{}
+		}
+		return marks[number]
+	}
 	for range scanAttempts {
 		t.mu.Lock()
 		if t.closed.Load() {
@@ -73,7 +79,7 @@ func (t *Table) ScanChanges(s *Sample, marks []Mark, begin func(), visit func(nu
 		visit(last, Mark{}, true)
 		for from := 0; from < last; from += scanEntries {
 			changed = changed[:0]
-			if !t.Changes(from, min(from+scanEntries, last), func(number int) Mark { return marks[number] }, func(c *Change) {
+			if !t.Changes(from, min(from+scanEntries, last), mark, func(c *Change) {
 				changed = append(changed, found{c.Number, c.Mark, c.Live})
 			}) {
 				return errClosed
