@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,6 +124,27 @@ func (a *Archive) Whole() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// Earliest returns the time before which Queryable has no sample, local or in the bucket. It returns false if that is unknown:
+// while the archive waits, and unless the last sync of the bucket serves all of its blocks.
+func (a *Archive) Earliest() (time.Time, bool) {
+	if a.Waiting() != nil {
+		return time.Time{}, false
+	}
+	first := int64(math.MaxInt64)
+	for _, in := range a.all() {
+		first = min(first, localdb.Start(in.db.Current()))
+	}
+	bucket := a.options.Gateway.StatusPage()
+	for i := range bucket.Blocks {
+		first = min(first, bucket.Blocks[i].MinTime)
+	}
+	sync := &bucket.Sync
+	if first == math.MaxInt64 || sync.LastGood.IsZero() || sync.Error != "" || sync.Skipped+sync.OtherShard > 0 {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(first).UTC(), true
 }
 
 // Keys returns the number of Keys visited by the newest round.

@@ -127,11 +127,22 @@ func nineHours(t *testing.T, shipped bool) (*hourglass, []tsdb.BlockMeta) {
 	return h, blocks
 }
 
-// TestMissingBlock removes a local block, between others, that the bucket has: queries read it from there.
+// TestMissingBlock removes a local block, between others, that the bucket has: queries read it from there. The start of the
+// samples is known once the bucket is, and stays the same without the oldest local block.
 func TestMissingBlock(t *testing.T) {
 	h, blocks := nineHours(t, false)
 	h.must(h.archive.Ship(t.Context()))
+	if at, ok := h.archive.Earliest(); ok {
+		t.Errorf("the samples start at %v, before the bucket is known", at)
+	}
 	h.must(h.rig.gateway.Sync(t.Context()))
+	checkStart := func() {
+		t.Helper()
+		if at, ok := h.archive.Earliest(); !ok || at.UnixMilli() != blocks[0].MinTime {
+			t.Errorf("the samples start at %v, %t; want %d", at, ok, blocks[0].MinTime)
+		}
+	}
+	checkStart()
 	count := `count_over_time(tare_queries_total[9h])`
 	want := h.value(count, h.now)
 	h.must(h.archive.Close())
@@ -144,6 +155,10 @@ func TestMissingBlock(t *testing.T) {
 		t.Errorf("%s without a block is %v, want %v", count, got, want)
 	}
 	h.checkSelf()
+	h.must(h.archive.Close())
+	h.must(os.RemoveAll(filepath.Join(h.archive.Options().Dir, blocks[0].ULID.String())))
+	h.reopen()
+	checkStart()
 }
 
 // TestUploadUnderWay syncs the gateway while a block is uploaded: no result lacks it, and the self-check

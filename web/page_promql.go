@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/promapi"
 	"github.com/taredb/tare/sqldigest"
 	"github.com/taredb/tare/statements"
 	"github.com/taredb/tare/stmtseries"
@@ -131,7 +132,7 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	if err != nil {
 		return nil, badRequest(err, "Open the first page of the series.")
 	}
-	over := v.span
+	over := s.sampled(v.span, d)
 	resp, err := s.evaluate(ctx, v, d, over)
 	if err != nil {
 		return nil, err
@@ -150,6 +151,60 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	d.addBlocks()
 	s.addSeries(ctx, v, d, over, resp.Data.Result, row)
 	return d, nil
+}
+
+// sampled returns the part of a range that has samples, if the query has no result before the first one.
+func (s *Server) sampled(over span, d *promqlData) span {
+	if s.opts.Earliest == nil {
+		return over
+	}
+	earliest, ok := s.opts.Earliest()
+	if !ok || promapi.CheckExpr(d.Query) != nil {
+		return over
+	}
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(d.Query)
+	if err != nil || !needsSamples(expr) {
+		return over
+	}
+	part, ok := fitted(over, earliest, over.To)
+	if !ok {
+		return over
+	}
+	d.Fitted = spanText(part)
+	return part
+}
+
+// needsSamples reports whether an expression has no result at a time before all samples.
+func needsSamples(expr parser.Expr) bool {
+	switch e := expr.(type) {
+	case *parser.VectorSelector:
+		return e.OriginalOffset >= 0 && e.OriginalOffsetExpr == nil && e.Timestamp == nil && e.StartOrEnd == 0
+	case *parser.MatrixSelector:
+		return needsSamples(e.VectorSelector)
+	case *parser.SubqueryExpr:
+		return e.OriginalOffset >= 0 && e.OriginalOffsetExpr == nil && e.Timestamp == nil && e.StartOrEnd == 0 && needsSamples(e.Expr)
+	case *parser.ParenExpr:
+		return needsSamples(e.Expr)
+	case *parser.UnaryExpr:
+		return needsSamples(e.Expr)
+	case *parser.AggregateExpr:
+		return needsSamples(e.Expr)
+	case *parser.BinaryExpr:
+		switch e.Op {
+		case parser.LOR:
+			return needsSamples(e.LHS) && needsSamples(e.RHS)
+		case parser.LUNLESS:
+			return needsSamples(e.LHS)
+		}
+		return needsSamples(e.LHS) || needsSamples(e.RHS)
+	case *parser.Call:
+		switch e.Func.Name {
+		case "absent", "absent_over_time", "scalar", "vector":
+			return false
+		}
+		return slices.ContainsFunc(e.Args, needsSamples)
+	}
+	return false
 }
 
 // evaluate queries a part of the view's range, in steps that are not shorter than the interval of the history's samples.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/sqldigest"
@@ -233,6 +234,19 @@ func TestChartsFitTheirData(t *testing.T) {
 	if browse(t, coarse, "/promql?query=up", ""); fmt.Sprint(asked) != "[30 15]" {
 		t.Errorf("steps of %v between samples of 15 s", asked)
 	}
+	asked, o.Earliest = nil, func() (time.Time, bool) { return began, true }
+	known := promqlServer(t, o, func(q url.Values) string {
+		asked = append(asked, q.Get("start"))
+		return fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[%d,"1"],[%d,"2"]]}]}}`, began.Unix(), now.Unix())
+	})
+	_, body = browse(t, known, "/promql?query=sum(rate(up[5m]))", "")
+	if from := now.Add(-time.Minute).Unix(); fmt.Sprint(asked) != fmt.Sprintf("[%d.000]", from) || !strings.Contains(body, "over the part of the range that has data: 2026-01-31 11:59:00 – 12:00:00 UTC") || !strings.Contains(body, fmt.Sprintf(`data-from="%d"`, from)) {
+		t.Errorf("asked from %v with a known start of the samples; the page is %s", asked, body)
+	}
+	asked = nil
+	if browse(t, known, "/promql?query=absent(up)", ""); len(asked) != 2 || asked[0] != fmt.Sprintf("%d.000", now.Add(-time.Hour).Unix()) {
+		t.Errorf("asked from %v for a result without samples", asked)
+	}
 	asked = nil
 	for _, path := range []string{"/", "/query/" + someDigest} {
 		_, body := browse(t, h, path, "")
@@ -261,6 +275,25 @@ func TestChartsFitTheirData(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("data from %v to %v before now: %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// TestNeedsSamples names the expressions that have a result before all samples.
+func TestNeedsSamples(t *testing.T) {
+	for query, want := range map[string]bool{
+		"a": true, "(-a)": true, "sum by (x) (rate(a[5m]))": true, "a offset 5m": true, "histogram_quantile(0.9, a)": true, "a + 1": true, "1 - a": true,
+		"max_over_time(rate(a[5m])[1h:1m])": true, "a or b": true, "a unless vector(1)": true, "a and on() vector(1)": true, "time() - a": true,
+		"1": false, "time()": false, "vector(1)": false, "absent(a)": false, "absent_over_time(a[5m])": false, "scalar(a)": false, "a or vector(0)": false,
+		"vector(1) unless a": false, "a offset -5m": false, "a @ 5": false, "a @ end()": false, "sum(a) or on() vector(0)": false, "hour()": false,
+		"rate(a[5m] offset -1h)": false, "sum_over_time(a[1h:1m] offset -1h)": false, "vector(scalar(a))": false, "count_over_time(vector(1)[5m:1m])": false,
+	} {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := needsSamples(expr); got != want {
+			t.Errorf("%s: %t", query, got)
 		}
 	}
 }

@@ -46,6 +46,9 @@ type Options struct {
 	// the pages. Nil: there are none.
 	SeriesMatchers func() []string
 
+	// Earliest returns the time before which PromQL has no samples, and false if that is unknown; nil: unknown.
+	Earliest func() (time.Time, bool)
+
 	// Tags are the sqlcommenter tags by which the history has counts of calls.
 	Tags []string
 

@@ -63,6 +63,14 @@ func (h *historyService) seriesMatchers() func() []string {
 	return h.archive.SeriesMatchers
 }
 
+// earliest returns the time before which the history has no samples.
+func (h *historyService) earliest() func() (time.Time, bool) {
+	if h == nil || h.archive == nil {
+		return nil
+	}
+	return h.archive.Earliest
+}
+
 // latest returns the gateway's live metrics.
 func (s *service) latest() web.Latest {
 	l := s.gateway.Live()

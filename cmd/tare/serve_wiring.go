@@ -264,6 +264,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		Routes:         append(append(routes, s.routeAPI()...), s.reloadRoute()),
 		Statements:     s.history.statements(),
 		SeriesMatchers: s.history.seriesMatchers(),
+		Earliest:       s.history.earliest(),
 		Tags:           s.historyTags(),
 		Latest:         s.latest,
 		Attention:      s.attention(),
