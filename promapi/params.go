@@ -29,7 +29,7 @@ func maxTime() time.Time { return time.Unix(maxSeconds, 999999999).UTC() }
 func parseTime(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		sec, frac := math.Modf(f)
-		if !(math.Abs(sec) <= math.MaxInt64/1000) {
+		if !(math.Abs(sec) < math.MaxInt64/1000) { // as float64, the limit is greater
 			return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp: it does not fit in milliseconds", s)
 		}
 		frac = math.Round(frac*1000) / 1000

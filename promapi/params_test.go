@@ -28,6 +28,35 @@ func TestTimesOfClients(t *testing.T) {
 	}
 }
 
+// TestTimesAndDurations parses values at and beyond the edges of their ranges.
+func TestTimesAndDurations(t *testing.T) {
+	for text, want := range map[string]int64{ // Unix milliseconds
+		"0": 0, "1.5": 1500, "-1e3": -1000_000, "1.0004": 1000, "1.0006": 1001, "-0.25": -250, "1970-01-01T00:00:01.5Z": 1500, "1970-01-01T01:00:00+01:00": 0,
+		"9223372036854774": 9223372036854774_000, "-9223372036854774": -9223372036854774_000, // as float64, the next one is …776
+	} {
+		if got, err := parseTime(text); err != nil || got.UnixMilli() != want {
+			t.Errorf("parseTime(%s) is %v, %v; want %d ms", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"1e300", "-1e300", "NaN", "Inf", "-Inf", "9223372036854775", "-9223372036854775", "9223372036854778", "0x10", "", "1h", "1970-01-01", "٣"} {
+		if got, err := parseTime(text); err == nil || !strings.Contains(err.Error(), "cannot parse "+strconv.Quote(text)) {
+			t.Errorf("parseTime(%s) is %v, %v; want an error", text, got, err)
+		}
+	}
+	for text, want := range map[string]time.Duration{
+		"0": 0, "1.5": 1500 * time.Millisecond, "-1": -time.Second, "1h30m": 90 * time.Minute, "5y": 5 * 365 * 24 * time.Hour, "1e-9": 1, "9223372036": 9223372036 * time.Second,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("parseDuration(%s) is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"1e300", "-1e300", "NaN", "Inf", "-Inf", "9223372037", "-9223372037", "", "1d2x", "٣"} {
+		if got, err := parseDuration(text); err == nil || !strings.Contains(err.Error(), "cannot parse "+strconv.Quote(text)) {
+			t.Errorf("parseDuration(%s) is %v, %v; want an error", text, got, err)
+		}
+	}
+}
+
 // FuzzParams expects times and durations to survive a round trip, or to be rejected.
 func FuzzParams(f *testing.F) {
 	for _, s := range []string{"0", "1.5", "-1e3", "1e300", "NaN", "-Inf", "1h30m", "1970-01-01T00:00:00.123456789Z", minTimeText, maxTimeText, "9223372036854775", "0x10", "1_000", "5y", "", "1d2h", "٣"} {
