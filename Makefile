@@ -91,7 +91,7 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
 	.ci/packages mariadbd gcc
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -timeout 30m ./...
-	go test -vet=off -timeout 30m -run '^TestFileFaults$$' ./stmtstats ./history -file-fault-slice 1
+	go test -vet=off -timeout 30m -run '^TestFileFaults$$' ./stmtstats ./history ./storegateway -file-fault-slice 1
 	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)

@@ -84,8 +84,11 @@ type fakeDB struct {
 }
 
 func (d *fakeDB) Querier(from, to int64) (storage.Querier, error) {
+	if d.opening != nil {
+		return nil, d.opening
+	}
 	d.from, d.to = from, to
-	return d, d.opening
+	return d, nil
 }
 
 func (d *fakeDB) Close() error {
@@ -188,6 +191,15 @@ func TestGrowth(t *testing.T) {
 		if db.from != 1 || db.to != 2 || db.closed != 1 {
 			t.Errorf("%s: a querier from %d to %d, closed %d times", c.name, db.from, db.to, db.closed)
 		}
+	}
+}
+
+// TestGrowthSkip counts from the value that was skipped.
+func TestGrowthSkip(t *testing.T) {
+	g := Growth{Start: 100}
+	g.Skip(&Samples{T: 110, V: 4})
+	if g.Add(&Samples{T: 120, V: 10}); g.Grown != 6 || g.Lost != 0 {
+		t.Errorf("grown %d, lost %d; want 6, 0", g.Grown, g.Lost)
 	}
 }
 
@@ -382,6 +394,14 @@ func TestSeriesOfKeys(t *testing.T) {
 		if IsReserved(name) != want {
 			t.Errorf("%q is reserved: %t", name, !want)
 		}
+	}
+}
+
+// TestIDOfForeignSeries names the series whose digest is none.
+func TestIDOfForeignSeries(t *testing.T) {
+	s := Samples{series: &fakeSeries{labels: labels.FromStrings(LabelDigest, "x", LabelUser, "app")}}
+	if _, _, _, err := s.ID(); err == nil || !strings.Contains(err.Error(), `series {digest="x", user="app"}: digest "x"`) {
+		t.Errorf("%v, want an error that names the series", err)
 	}
 }
 
