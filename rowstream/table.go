@@ -101,6 +101,8 @@ func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
 		return err
 	case kind == "":
 		return ErrNoTable
+	case kind == "SYSTEM VERSIONED":
+		return errors.New("it is system versioned: the history of its rows would be lost")
 	case kind != "BASE TABLE":
 		return fmt.Errorf("it is a %s: only base tables have rows of their own", strings.ToLower(kind))
 	}
