@@ -327,8 +327,8 @@ func withoutPlugin(ctx context.Context, conn *mysqlconn.Client, waiters []mariaW
 	return edges, note, nil
 }
 
-// globalHolders returns the idle sessions whose last statement took a global lock. They still hold it: a later statement would have
-// released it.
+// globalHolders returns the idle sessions whose last statement took a global lock. They still hold it: only a later statement can release
+// it.
 const globalHolders = `SELECT t.PROCESSLIST_ID
 	FROM performance_schema.events_statements_current s JOIN performance_schema.threads t ON t.THREAD_ID = s.THREAD_ID
 	WHERE t.PROCESSLIST_COMMAND = 'Sleep' AND s.ERRORS = 0 AND s.SQL_TEXT RLIKE
