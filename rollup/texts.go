@@ -2,7 +2,6 @@ package rollup
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -12,14 +11,8 @@ import (
 // A TextDecoder decompresses pages of texts, of any number of files. It must not be used concurrently.
 type TextDecoder struct{ z *zstd.Decoder }
 
-// decoders are idle. They have no goroutines, so that one that is dropped need not be closed.
-var decoders sync.Pool //nolint:gochecknoglobals // of the process
-
 // decode appends a page of texts to dst.
 func (u *TextDecoder) decode(dst, page []byte) ([]byte, error) {
-	if u.z == nil {
-		u.z, _ = decoders.Get().(*zstd.Decoder)
-	}
 	if u.z == nil {
 		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(textPage), zstd.WithDecoderLowmem(true))
 		if err != nil {
@@ -33,8 +26,7 @@ func (u *TextDecoder) decode(dst, page []byte) ([]byte, error) {
 // Close releases the decoder.
 func (u *TextDecoder) Close() {
 	if u.z != nil {
-		decoders.Put(u.z)
-		u.z = nil
+		u.z.Close()
 	}
 }
 
