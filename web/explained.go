@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/serverstats"
@@ -141,7 +142,17 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
 		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers " +
 			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + many(len(before), "call") + "."
-		before, within = s.partsIn(ctx, v, st, from, since), s.partsIn(ctx, v, st, since, to)
+		if err := parallel.ForEach(ctx, 2, []bool{false, true}, func(ctx context.Context, late bool) error {
+			if late {
+				within = s.partsIn(ctx, v, st, since, to)
+			} else {
+				before = s.partsIn(ctx, v, st, from, since)
+			}
+			return nil
+		}); err != nil {
+			d.None = "Not compared: " + err.Error() + "."
+			return d
+		}
 	}
 	if !v.texts { // tags are parts of the text
 		for _, set := range [][]calls.Call{before, within} {
