@@ -268,6 +268,23 @@ func TestTruncatedSamples(t *testing.T) {
 	}
 }
 
+// TestOtherMarks changes the first byte of each sample, which says what a packet is: it is refused, unless a packet of the kind has none.
+func TestOtherMarks(t *testing.T) {
+	without := map[string]bool{"handshake response": true, "ssl request": true, "result header": true, "column definition": true, "text row": true}
+	for _, c := range codecs() {
+		for _, s := range samples {
+			if s.codec != c.name || without[c.name] {
+				continue
+			}
+			payload := unhex(t, s.payload)
+			payload[0] ^= 0x55
+			if err := c.decode(payload, s.caps); !errors.Is(err, ErrMalformedPacket) {
+				t.Errorf("%s/%s with the first byte 0x%02x: %v", s.codec, s.title, payload[0], err)
+			}
+		}
+	}
+}
+
 // checkRoundTrip encodes the value that c has just decoded and decodes the result: value and bytes must be
 // the same.
 func checkRoundTrip(t *testing.T, c codec, caps Capability) {

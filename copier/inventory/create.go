@@ -123,12 +123,12 @@ func (c *Creator) as(ctx context.Context, o *Object, schema, text string) error 
 		return err
 	}
 	err := c.exec(ctx, o, text)
-	if restored := c.set(ctx, o, session.Usual(c.Conn, "sql_mode", "time_zone", "character_set_client", "character_set_connection")); err == nil {
-		err = restored
+	if restored := c.set(ctx, o, session.Usual(c.Conn, "sql_mode", "time_zone", "character_set_client", "character_set_connection")); restored != nil {
+		return restored // also after an error for which Create continues with another view
 	}
 	// Servers leave the names of the default schema out of the text of views.
-	if restored := c.exec(ctx, o, "USE information_schema"); err == nil {
-		err = restored
+	if restored := c.exec(ctx, o, "USE information_schema"); restored != nil {
+		return restored
 	}
 	return err
 }
@@ -220,13 +220,15 @@ func (c *Creator) compare(ctx context.Context, o, there *Object) error {
 	if err := c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(c.Scratch)); err != nil {
 		return err
 	}
+	schema := o.Schema // of functions that a view calls, whose names may be without it
 	if o.Kind != View {
+		schema = c.Scratch
 		if err := c.exec(ctx, o, "ALTER DATABASE "+rowstream.Ident(c.Scratch)+" COLLATE "+o.target.Context.Database); err != nil {
 			return err
 		}
 	}
 	here, scratch := "VIEW "+o.sqlName()+" AS ", "VIEW "+rowstream.Ident(c.Scratch)+"."+rowstream.Ident(o.Name)+" AS "
-	err := c.as(ctx, o, c.Scratch, strings.Replace(o.target.Text, here, scratch, 1))
+	err := c.as(ctx, o, schema, strings.Replace(o.target.Text, here, scratch, 1))
 	var again *Object
 	if err == nil {
 		again, err = c.read(ctx, o, c.Scratch)
