@@ -2,6 +2,7 @@ package sqldigest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -58,7 +59,34 @@ func TestCharsets(t *testing.T) {
 			if got := string(d.Text()); got != c.want {
 				t.Errorf("text %q, want %q", got, c.want)
 			}
+			whole := d.Sum()
+			for n := 1; n < len(c.sql); n++ { // in pieces, which part characters
+				d.Reset(c.mode)
+				for rest := []byte(c.sql); len(rest) > 0; rest = rest[min(n, len(rest)):] {
+					d.Write(rest[:min(n, len(rest))])
+				}
+				if got := d.Sum(); got != whole || string(d.Text()) != c.want {
+					t.Errorf("in pieces of %d: text %q, digest %s, want %s", n, d.Text(), got, whole)
+				}
+			}
 		})
+	}
+}
+
+// TestParse reads digests and texts that are none.
+func TestParse(t *testing.T) {
+	const text = "000102030405060708090A0b0c0d0e0f"
+	if d, err := Parse(text); err != nil || d.String() != strings.ToLower(text) {
+		t.Errorf("%s: %s, %v", text, d, err)
+	}
+	for _, text := range []string{"", text[1:], text + "0", "x" + text[1:], text[1:] + "g"} {
+		d := Digest{1}
+		if err := d.UnmarshalText([]byte(text)); err == nil || d != (Digest{1}) {
+			t.Errorf("%q: %s, %v", text, d, err)
+		}
+		if d, err := Parse(text); err == nil || d != (Digest{}) {
+			t.Errorf("%q is the digest %s", text, d)
+		}
 	}
 }
 

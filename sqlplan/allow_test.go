@@ -59,12 +59,15 @@ func TestAllowedEffects(t *testing.T) {
 	} {
 		checkAllowed(t, Rule{Users: []string{"u"}}, sql, "")
 	}
+	// A further rule allows what the first one lacks words for.
+	checkAllowed(t, Rule{Types: []Type{TypeSet}}, "set global max_connections = 1", "", Rule{Name: "s", Action: ActionAllow, Users: []string{"u"}})
 }
 
-func checkAllowed(t *testing.T, rule Rule, sql, lacking string) {
+// checkAllowed plans a statement under an allow rule named r, and further rules.
+func checkAllowed(t *testing.T, rule Rule, sql, lacking string, further ...Rule) {
 	t.Helper()
 	rule.Name, rule.Action = "r", ActionAllow
-	p, err := New(Options{Rules: []Rule{rule}})
+	p, err := New(Options{Rules: append([]Rule{rule}, further...)})
 	if err != nil {
 		t.Fatal(err)
 	}
