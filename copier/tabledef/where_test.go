@@ -112,6 +112,7 @@ func TestPredicate(t *testing.T) {
 		"ROUND(d) = 1":                    "is not a column",
 		"BINARY id = 1":                   "compare the column itself",
 		strings.Repeat("NOT ", 200) + "1": "nested deeper",
+		strings.Repeat("(id = 1 AND (id = 2 OR ", 100) + "id = 3" + strings.Repeat("))", 100): "nested deeper",
 	} {
 		m, err := predicate(table, where)
 		if err == nil {
