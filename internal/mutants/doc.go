@@ -5,8 +5,9 @@
 // A mutant is one change of the source: a condition that is negated or shifted by one, a statement that is left out, an error that is
 // not returned. The places are chosen by the seed, evenly over the kinds of change. A mutant that does not compile is replaced by another
 // one. The package's own short tests run first, then those of the packages that import it, the shortest first; a mutant that a test fails
-// for, or that does not end in time, is killed. With -own, importers are left for a later run with the same -state. Sources are never
-// changed: the compiler reads the mutants from an overlay.
+// for, or that does not end in time, is killed. With -own, importers are left for a later run with the same -state. With -slow, the
+// package's slow tests are left for mutants that the others do not notice. Sources are never changed: the compiler reads the mutants from
+// an overlay.
 //
 // Survivors are printed with the file, the line and the change. One that changes no behavior is listed in equivalent.txt with the reason.
 //

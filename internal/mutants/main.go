@@ -52,7 +52,8 @@ func mutate(ctx context.Context) (survivors int, err error) {
 	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "chooses the mutants")
 	flag.StringVar(&s.state, "state", "", "append results to this `file`, and skip the mutants that it has")
 	flag.BoolVar(&s.own, "own", false, "run each package's own tests only; a later run without this continues with those of importers")
-	flag.DurationVar(&s.runner.limit, "limit", 2*time.Minute, "time of a package's tests, beside three times what they take without a mutant")
+	flag.StringVar(&s.runner.slow, "slow", "", "a `pattern` of the package's own tests that run only for mutants that the others do not notice")
+	flag.DurationVar(&s.runner.limit, "limit", 2*time.Minute, "time of a package's tests, beside twice what they take without a mutant")
 	flag.StringVar(&equivalents, "equivalent", "internal/mutants/equivalent.txt", "`file` of mutants that change no behavior")
 	flag.Parse()
 	if s.equivalent, err = readEquivalent(equivalents); err != nil {
@@ -120,7 +121,7 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	_, _ = hash.Write([]byte(dir))
 	all = draw(all, rand.New(rand.NewPCG(s.seed, hash.Sum64())))
 	importers := s.importers(p)
-	own := time.Duration(0) // what the package's tests take without a mutant, measured once
+	own := make(map[string]time.Duration) // what parts of the package's tests take without a mutant
 	for i := range all {
 		if r.total() == s.n {
 			break
@@ -128,7 +129,7 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 		m := &all[i]
 		result, known := s.done[m.key()]
 		if !known && s.equivalent[m.key()] == "" {
-			if result, err = s.tryOwn(ctx, m, p, &own); err != nil {
+			if result, err = s.tryOwn(ctx, m, p, own); err != nil {
 				return r, err
 			}
 		}
@@ -153,24 +154,32 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	return r, nil
 }
 
-// tryOwn runs the package's own tests with a mutant, and records the result. own is their time without one; it is measured if zero.
-func (s *session) tryOwn(ctx context.Context, m *mutant, p *pkg, own *time.Duration) (outcome, error) {
-	if *own == 0 && p.hasTests() {
-		began := time.Now()
-		result, err := s.runner.test(ctx, unchangedLimit, "-overlay=", p.ImportPath)
-		if err != nil {
+// tryOwn runs the package's own tests with a mutant, and records the result. own has the times that parts of them take without one, which
+// are measured once.
+func (s *session) tryOwn(ctx context.Context, m *mutant, p *pkg, own map[string]time.Duration) (outcome, error) {
+	got := passed
+	for _, part := range s.runner.parts(p) {
+		if _, ok := own[part]; !ok && part != "" {
+			began := time.Now()
+			unchanged, err := s.runner.test(ctx, unchangedLimit, "-overlay=", p.ImportPath, part)
+			if err != nil {
+				return "", err
+			}
+			if unchanged != passed {
+				return "", fmt.Errorf("the tests of %s fail without a mutant", p.ImportPath)
+			}
+			own[part] = time.Since(began)
+		}
+		var err error
+		if got, err = s.runner.own(ctx, m, p, part, own[part]); err != nil {
 			return "", err
 		}
-		if result != passed {
-			return "", fmt.Errorf("the tests of %s fail without a mutant", p.ImportPath)
+		if got != passed {
+			break
 		}
-		*own = time.Since(began)
 	}
-	result, err := s.runner.own(ctx, m, p, *own)
-	if err != nil {
-		return "", err
-	}
-	return result, s.record(m, result)
+	o := map[result]outcome{passed: survivedOwn, failed: killedOwn, notBuilt: invalid}[got]
+	return o, s.record(m, o)
 }
 
 // tryImporters runs the tests of importers with a mutant that its package's tests do not notice, and records the result.

@@ -67,30 +67,31 @@ const (
 // A runner runs tests with mutants.
 type runner struct {
 	dir   string // of overlays
+	slow  string // tests that run after the others; empty: all run at once
 	limit time.Duration
 }
 
-// own returns the outcome of p's own tests with a mutant of p. time is the time that they take without one.
-func (r *runner) own(ctx context.Context, m *mutant, p *pkg, time time.Duration) (outcome, error) {
+// parts returns the flags that select the parts of a package's tests.
+func (r *runner) parts(p *pkg) []string {
+	switch {
+	case !p.hasTests():
+		return []string{""}
+	case r.slow == "":
+		return []string{"-run=."}
+	}
+	return []string{"-skip=" + r.slow, "-run=" + r.slow}
+}
+
+// own returns the result of a part of p's own tests with a mutant of p. time is the time that they take without one.
+func (r *runner) own(ctx context.Context, m *mutant, p *pkg, part string, time time.Duration) (result, error) {
 	overlay, err := r.overlay(m)
 	if err != nil {
-		return "", err
+		return passed, err
 	}
-	result := passed
-	if p.hasTests() {
-		result, err = r.test(ctx, r.limit+3*time, overlay, p.ImportPath)
-	} else {
-		result, err = r.build(ctx, overlay, p.ImportPath)
+	if part == "" {
+		return r.build(ctx, overlay, p.ImportPath)
 	}
-	switch {
-	case err != nil:
-		return "", err
-	case result == notBuilt:
-		return invalid, nil
-	case result == failed:
-		return killedOwn, nil
-	}
-	return survivedOwn, nil
+	return r.test(ctx, r.limit+2*time, overlay, p.ImportPath, part)
 }
 
 // importers returns the outcome of the tests of importers with a mutant. They run one package after the other, until one fails.
@@ -100,7 +101,7 @@ func (r *runner) importers(ctx context.Context, m *mutant, importers []string) (
 		return "", err
 	}
 	for _, path := range importers {
-		result, err := r.test(ctx, 2*r.limit, overlay, path)
+		result, err := r.test(ctx, 2*r.limit, overlay, path, "-run=.")
 		if err != nil {
 			return "", err
 		}
@@ -141,9 +142,9 @@ const (
 	notBuilt
 )
 
-// test returns the result of a package's short tests within limit.
-func (r *runner) test(ctx context.Context, limit time.Duration, overlay string, path string) (result, error) {
-	out, succeeds, err := r.goTool(ctx, limit+time.Minute, "test", overlay, "-short", "-failfast", "-count=1", "-vet=off", "-timeout", limit.String(), path)
+// test returns the result of a part of a package's short tests within limit.
+func (r *runner) test(ctx context.Context, limit time.Duration, overlay, path, part string) (result, error) {
+	out, succeeds, err := r.goTool(ctx, limit+time.Minute, "test", overlay, "-short", "-failfast", "-count=1", "-vet=off", "-timeout", limit.String(), part, path)
 	switch {
 	case err != nil || succeeds:
 		return passed, err
