@@ -36,6 +36,24 @@ func TestParseQueue(t *testing.T) {
 	}
 }
 
+// TestCheckQueue checks queues, one of which has an entry that is refused.
+func TestCheckQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		d.exec("CREATE TABLE " + d.schema + ".t (id INT PRIMARY KEY)")
+		if report, err := CheckQueue(t.Context(), d.options("", ""), nil); err == nil || report != nil {
+			t.Errorf("no entry: %v, %v", report, err)
+		}
+		report, err := CheckQueue(t.Context(), d.options("", ""), d.queueOf("t: ADD COLUMN a INT"))
+		if err != nil || len(report.Items) != 1 || report.Seconds <= 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		report, err = CheckQueue(t.Context(), d.options("", ""), d.queueOf("t: ADD COLUMN a INT", "none: ADD COLUMN a INT"))
+		if err == nil || !strings.Contains(err.Error(), "none") || report == nil || len(report.Items) != 2 {
+			t.Errorf("a table that does not exist: %+v, %v", report, err)
+		}
+	})
+}
+
 // queueOf returns a queue over tables of the schema.
 func (d *database) queueOf(lines ...string) []QueueEntry {
 	d.t.Helper()

@@ -1,6 +1,8 @@
 package rowstream_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -16,6 +18,30 @@ import (
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/rowstream"
 )
+
+// A failingReader reads one row before it fails.
+type failingReader struct{ rowstream.ViewReader }
+
+var errReading = errors.New("reading failed")
+
+func (failingReader) Read(context.Context, *rowstream.Table, rowstream.Chunk, rowstream.ReadOptions) iter.Seq2[*rowstream.Batch, error] {
+	return func(yield func(*rowstream.Batch, error) bool) {
+		_ = yield(testrows.BatchOf(testrows.Row("1", "x")), nil) && yield(nil, errReading)
+	}
+}
+
+// TestSumFails sums up rows by reading them, which fails.
+func TestSumFails(t *testing.T) {
+	table := &rowstream.Table{Columns: []rowstream.Column{{Name: "id", Type: "int"}, {Name: "v", Type: "int"}}, Key: []int{0}}
+	lookup := &rowstream.Lookup{Name: "l"}
+	if err := lookup.Add([]byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	o := rowstream.SumOptions{Columns: []int{1}, Plan: &rowstream.Plan{Where: []rowstream.Condition{{Column: 1, Lookup: lookup}}}}
+	if sum, err := rowstream.SumChunk(t.Context(), failingReader{}, table, rowstream.Chunk{}, o); !errors.Is(err, errReading) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
 
 // TestSumsOfNumbers sums up rows of doubles of all sizes, floats and large SETs in the server and
 // here: each row has the same sum, and no other row has it.

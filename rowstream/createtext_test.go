@@ -53,7 +53,7 @@ func TestCreateForeignKeys(t *testing.T) {
 func TestCreateKeys(t *testing.T) {
 	const create = "CREATE TABLE `t` (\n  `id` int COMMENT ',\n  KEY `no` (`x`)',\n  PRIMARY KEY (`id`,`b``c`(10) DESC) USING BTREE COMMENT 'x) y',\n" +
 		"  UNIQUE KEY `a\n  KEY ``k`` (b)` (`x`) /*!80000 INVISIBLE */,\n  UNIQUE KEY `e` ((concat(`a`,_utf8mb4',)'))) COMMENT 'it''s IGNORED',\n" +
-		"  KEY `i` (`a`) IGNORED,\n  UNIQUE KEY `o` (`id`,`p` WITHOUT OVERLAPS),\n  FULLTEXT KEY `f` (`t`),\n  CONSTRAINT `c` CHECK (`id` > 1)\n) ENGINE=InnoDB"
+		"  KEY `i` (`a`) IGNORED,\n  UNIQUE KEY `o` (`id`,`p` WITHOUT OVERLAPS),\n  FULLTEXT KEY `f` (`t`),\n  CONSTRAINT `c` CHECK (`id` > 1)\n) ENGINE=InnoDB\nKEY `none` (`x`)"
 	want := []rowstream.CreateKey{
 		{"PRIMARY KEY", "PRIMARY", []string{"`id`", "`b``c`(10) DESC"}, "USING BTREE COMMENT 'x) y'"},
 		{"UNIQUE KEY", "a\n  KEY `k` (b)", []string{"`x`"}, "/*!80000 INVISIBLE */"},

@@ -100,6 +100,9 @@ func TestApply(t *testing.T) {
 					return err.Error()
 				}
 				table := applyTable{sql: sql, loose: sql.ExactKey() && !strings.Contains(unique, "unique "), cascades: cascadesOf(t, name, cols, unique)}
+				if unique == "typed" {
+					table.typed, unique = sql.Headed("REPLACE INTO "+name+" SELECT typed WHERE "), ""
+				}
 				if strings.HasPrefix(unique, "owned") {
 					table.guard(t, name, cols, key, unique)
 				} else {
