@@ -171,7 +171,11 @@ func TestTargetFaults(t *testing.T) {
 			UntilCaughtUp: true, Waits: waits, Observe: func(telemetry.Event) {}, Count: func(*Counts) {},
 		})
 		must(err)
-		return f.Run(t.Context())
+		err = f.Run(t.Context())
+		if err == nil && f.recorded != f.applied {
+			t.Errorf("%v is applied, and the follower has recorded %v", f.applied, f.recorded)
+		}
+		return err
 	}
 	outcomes := map[string]int{}
 	for _, workers := range []int{1, 3} {
