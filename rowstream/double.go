@@ -48,16 +48,18 @@ func AppendDouble(dst []byte, v float64, scale int) []byte {
 func appendScaled(dst []byte, v float64, scale int) []byte {
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, v, 'f', -1, 64)
-	after := -1 // position of the point
+	after := -1 // digits after the point; -1: no point
 	for i := at; i < len(dst); i++ {
 		if after >= 0 || dst[i] == '.' {
 			after++
 		}
 	}
-	if after > scale {
+	switch {
+	case after > scale:
 		return strconv.AppendFloat(dst[:at], v, 'f', scale, 64)
-	}
-	if after < 0 && scale > 0 {
+	case after < 0 && scale == 0:
+		return dst
+	case after < 0:
 		dst, after = append(dst, '.'), 0
 	}
 	for ; after < scale; after++ {
