@@ -458,6 +458,36 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestReadsFail has the server fail to execute each statement of operations that change nothing: they return the error.
+func TestReadsFail(t *testing.T) {
+	f := newFaults(t)
+	before, n := f.content(), 0
+	operations := f.operations()
+	for i := range operations {
+		o := &operations[i]
+		if o.call == nil || len(o.before) > 0 || o.tolerant != "" {
+			continue
+		}
+		if _, err := f.run(o, f.direct); err != nil || !reflect.DeepEqual(f.compared(f.content()), f.compared(before)) {
+			f.restore(before)
+			continue
+		}
+		n++
+		t.Run(o.name, func(t *testing.T) {
+			c := f.connect(f.through)
+			defer CloseLease(c)
+			f.proxy.EachFails(t, func() error {
+				_, err := o.call(t.Context(), c)
+				return err
+			}, "ROLLBACK")
+		})
+		f.restore(before)
+	}
+	if n < 14 {
+		t.Errorf("%d operations change nothing", n)
+	}
+}
+
 // TestDamaged has records that a run must not continue from, and a lease that is lost: each is refused, and nothing is changed.
 func TestDamaged(t *testing.T) {
 	f := newFaults(t)

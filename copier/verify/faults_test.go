@@ -43,8 +43,9 @@ type copied struct {
 	tables          []*tabledef.Table
 	follower        *follow.Follower
 
-	mu     sync.Mutex
-	events []string // of verifications
+	mu       sync.Mutex
+	events   []string // of verifications
+	progress func() *telemetry.VerifyStatus
 }
 
 func newCopied(t *testing.T) *copied {
@@ -130,7 +131,7 @@ func (c *copied) options(writers mysqlconn.Config, workers int) Options {
 	return Options{
 		Tables: c.tables, To: c.holder, State: c.st, Writer: func() *state.Writer { return c.writer(writers) }, Workers: workers, ChunkBytes: 4 << 10,
 		MaxViewAge: time.Minute, Patience: time.Minute, Pacer: throttle.NewPacer(throttle.PacerOptions{}),
-		Observe: c.observe, Started: func(func() *telemetry.VerifyStatus) {},
+		Observe: c.observe, Started: func(progress func() *telemetry.VerifyStatus) { c.progress = progress },
 	}
 }
 
@@ -327,6 +328,10 @@ func TestFaults(t *testing.T) {
 		}
 		if reports, ok := want.([]Report); ok {
 			a, b := reports[0], reports[1]
+			if got := *c.progress(); got.Chunks == 0 || got.Compared != got.Chunks || got.Waiting != 0 || int64(got.Mismatches) != a.Mismatches()+b.Mismatches() {
+				t.Errorf("%s: its progress is %+v at the end", v.name, got)
+			}
+			c.progress = nil
 			events := []string{"src.a 0 differs", "src.a 1 verified", "src.a 2 differs", "src.a 3 verified", "src.a 4 differs", "src.b 0 verified", "src.b 1 verified", "src.b 2 verified", "src.b 3 verified", "src.b 4 verified"}
 			if strings.HasPrefix(v.name, "following") {
 				events = []string{"src.a 0 differs", "src.a 2 differs", "src.b 4 verified"}

@@ -286,11 +286,19 @@ func TestServiceLog(t *testing.T) {
 	if err := whereErr(t.Context(), v.Reader(0), table, "refuse 'me'"); err == nil {
 		t.Error("it was not refused")
 	}
+	if _, err := v.Reader(0).SumChunk(t.Context(), table, rowstream.Chunk{Number: 5}, rowstream.SumOptions{Columns: []int{7}}); err == nil {
+		t.Error("a column that does not exist was summed up")
+	}
+	for _, err := range v.Reader(0).SumRows(t.Context(), table, rowstream.Chunk{Number: 6}, rowstream.SumOptions{Columns: []int{7}}) {
+		if err == nil {
+			t.Error("a column that does not exist was summed up")
+		}
+	}
 	if err := log.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := httptest.NewRecorder()
-	log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?limit=4", nil))
+	log.ServeHTTP(got, httptest.NewRequest("GET", "/debug/querylog?limit=6", nil))
 	var lines []map[string]any
 	for b := range bytes.Lines(got.Body.Bytes()) {
 		var line map[string]any
@@ -304,6 +312,8 @@ func TestServiceLog(t *testing.T) {
 		{"call": "cut", "table": "d.t", "code": "OK", "chunk": 4.0},
 		{"call": "read", "table": "d.t", "code": "OK", "chunk": 4.0, "rows": 3.0, "rows_read": 3.0, "bytes": 21.0},
 		{"call": "read", "table": "d.t", "code": "Unknown", "rows": 0.0, "error_text": "refuse '?'"},
+		{"call": "sum", "table": "d.t", "chunk": 5.0},
+		{"call": "sumrows", "table": "d.t", "chunk": 6.0},
 	} {
 		if i >= len(lines) {
 			t.Fatalf("%d lines: %s", len(lines), got.Body)
