@@ -96,3 +96,37 @@ func TestEventsEnd(t *testing.T) {
 		t.Errorf("a context that has ended: %v", err)
 	}
 }
+
+// TestExecStreamFails has a statement whose parts are too few, too many, or end with an error: it is not executed, and the connection is broken.
+func TestExecStreamFails(t *testing.T) {
+	failed := errors.New("failed")
+	for name, tt := range map[string]struct {
+		fill func(write func([]byte) error) error
+		want error
+	}{
+		"an error":       {func(func([]byte) error) error { return failed }, failed},
+		"an error later": {func(write func([]byte) error) error { return errors.Join(write([]byte("DO")), failed) }, failed},
+		"too few":        {func(write func([]byte) error) error { return write([]byte("DO")) }, errStreamSize},
+		"too many":       {func(write func([]byte) error) error { return write([]byte("DO 0 + 0")) }, errStreamSize},
+		"whole":          {func(write func([]byte) error) error { return write([]byte("DO 0")) }, nil},
+	} {
+		got := ""
+		c, err := scripted(t, Config{User: "u"}, func(s *Conn) {
+			loggedIn(s)
+			if b := command(s); len(b) > 0 {
+				got = string(b[1:])
+				say(s, okPacket...)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.ExecStream(t.Context(), len("DO 0"), tt.fill); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		_ = c.Close() // the script ends with it
+		if tt.want == nil && got != "DO 0" || tt.want != nil && got != "" {
+			t.Errorf("%s: the server got %q", name, got)
+		}
+	}
+}
