@@ -47,3 +47,19 @@ func TestReadOptionsOf(t *testing.T) {
 		}
 	}
 }
+
+// TestShrink has the memory of large transactions released, and that of small ones kept.
+func TestShrink(t *testing.T) {
+	for _, size := range []int{8, 9} {
+		p := &changePacker{keep: 8, rows: make([]byte, 0, size), packed: make([]byte, 0, size)}
+		p.message.Rows, p.message.Layout = p.rows, make([]byte, 0, size)
+		p.shrink()
+		kept := 0
+		if size == 8 {
+			kept = 8
+		}
+		if p.message.Rows != nil || cap(p.rows) != kept || cap(p.packed) != kept || cap(p.message.Layout) != kept {
+			t.Errorf("%d bytes, of which 8 may be kept: %d, %d and %d are", size, cap(p.rows), cap(p.packed), cap(p.message.Layout))
+		}
+	}
+}
