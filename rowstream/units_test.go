@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/taredb/tare/internal/testwait"
 )
 
 // TestAppendScaled has doubles of columns with a number of digits after the point.
@@ -37,7 +39,7 @@ func TestExpiryContexts(t *testing.T) {
 	during, endDuring := e.During(t.Context())
 	defer endDuring()
 	e.Stop()
-	<-during.Done()
+	testwait.Receive(t, "the call to end with the view", during.Done())
 	if err := context.Cause(during); !errors.Is(err, context.Canceled) || errors.Is(err, ErrViewExpired) {
 		t.Errorf("a call within a view that is closed: %v", err)
 	}
@@ -50,8 +52,8 @@ func TestExpiryContexts(t *testing.T) {
 	e = NewExpiry(t.Context(), time.Nanosecond, func() { close(cut) })
 	during, endDuring = e.During(t.Context())
 	defer endDuring()
-	<-during.Done()
-	<-cut
+	testwait.Receive(t, "the call to end with the view", during.Done())
+	testwait.Receive(t, "the view to be cut off", cut)
 	if err := context.Cause(during); !errors.Is(err, ErrViewExpired) {
 		t.Errorf("a call of an expired view: %v", err)
 	}

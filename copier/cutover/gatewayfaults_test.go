@@ -58,7 +58,7 @@ func (g *modelGateway) side() string {
 		g.mu.Unlock()
 		switch {
 		case held:
-			time.Sleep(time.Millisecond) // paces: the client polls
+			time.Sleep(time.Millisecond) // polls: the end of the pause
 		case address == g.to:
 			return "dst"
 		default:
@@ -89,7 +89,7 @@ func (g *modelGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, testproxy.RefusedText, http.StatusConflict)
 		return
 	case testproxy.Delayed:
-		time.Sleep(50 * time.Millisecond) // the fault
+		time.Sleep(50 * time.Millisecond) // paces: the fault is a slow response
 	}
 	code, response := g.do(r)
 	if kind == testproxy.LostAfter {
