@@ -58,7 +58,7 @@ func (g *modelGateway) side() string {
 		g.mu.Unlock()
 		switch {
 		case held:
-			time.Sleep(time.Millisecond) // polls: the end of the pause
+			time.Sleep(time.Millisecond) // paces: the client polls the gateway
 		case address == g.to:
 			return "dst"
 		default:

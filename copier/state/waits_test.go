@@ -43,7 +43,7 @@ func TestWriterWaits(t *testing.T) {
 	}
 }
 
-// A describingSource describes tables and answers no queries, as a service beside a server.
+// A describingSource describes tables, but takes no queries, as a service beside a server does.
 type describingSource struct {
 	rowstream.Server
 	err error
