@@ -57,6 +57,25 @@ func TestTimesAndDurations(t *testing.T) {
 	}
 }
 
+// TestLimits parses the maximum number of items.
+func TestLimits(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "0": 0, "1": 1, "9223372036854775807": math.MaxInt} {
+		if got, err := parseLimit(text); err != nil || got != want {
+			t.Errorf("parseLimit(%s) is %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-1", "x", "1.5", " 1", "9223372036854775808"} {
+		if got, err := parseLimit(text); err == nil {
+			t.Errorf("parseLimit(%s) is %d, want an error", text, got)
+		}
+	}
+	for limit, want := range map[int]int{0: 0, 1: 2, math.MaxInt - 1: math.MaxInt, math.MaxInt: math.MaxInt} {
+		if got := hintLimit(limit); got != want {
+			t.Errorf("the hint of %d is %d, want %d", limit, got, want)
+		}
+	}
+}
+
 // FuzzParams expects times and durations to survive a round trip, or to be rejected.
 func FuzzParams(f *testing.F) {
 	for _, s := range []string{"0", "1.5", "-1e3", "1e300", "NaN", "-Inf", "1h30m", "1970-01-01T00:00:00.123456789Z", minTimeText, maxTimeText, "9223372036854775", "0x10", "1_000", "5y", "", "1d2h", "٣"} {

@@ -177,3 +177,41 @@ func TestQuotaReclaim(t *testing.T) {
 	q.Return(Series, 75)
 	q.Close()
 }
+
+// TestQuotaReclaimOfProcess retries a reservation for which the process had no free bytes once others were returned.
+func TestQuotaReclaimOfProcess(t *testing.T) {
+	const most = 4 << 20
+	g := NewGate(GateOptions{Bytes: most, PerQuery: most})
+	admit := func() *Quota {
+		t.Helper()
+		q, err := g.AdmitFor(t.Context(), AdmitOptions{First: growStep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	other, q := admit(), admit()
+	if err := other.Reserve(Chunks, 3<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Reserve(Series, 2<<20); !errors.Is(err, ErrShort) {
+		t.Fatalf("a reservation beyond the process's bytes: %v", err)
+	}
+	calls := 0
+	q.OnShort(func() bool {
+		if calls++; calls > 1 {
+			return false
+		}
+		other.Return(Chunks, 3<<20)
+		other.Close()
+		return true
+	})
+	if err := q.Reserve(Series, 2<<20); err != nil || calls != 1 || q.Used() != 2<<20 {
+		t.Errorf("%v after %d calls, %d bytes are used", err, calls, q.Used())
+	}
+	q.Return(Series, 2<<20)
+	q.Close()
+	if s := g.Stats(); s.Held != 0 || s.Short != 1 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // startChunk returns a chunk with start timestamps.
-func startChunk(f *testing.F, encoding chunkenc.Encoding, n int) ChunkView {
+func startChunk(f testing.TB, encoding chunkenc.Encoding, n int) ChunkView {
 	f.Helper()
 	chunk, err := chunkenc.NewEmptyChunk(encoding)
 	if err != nil {
@@ -99,6 +99,47 @@ func TestCheckChunk(t *testing.T) {
 		for end := range data {
 			if n, err := countBuckets(data[min(leastChunkData, end):end]); err == nil && n != want {
 				t.Errorf("%d of %d bytes have %d buckets, want %d", end, len(data), n, want)
+			}
+		}
+	}
+}
+
+// TestRecode re-encodes whole chunks with their counter reset hints, and refuses those without start timestamps.
+func TestRecode(t *testing.T) {
+	for from, to := range map[chunkenc.Encoding]chunkenc.Encoding{
+		chunkenc.EncXOR2: chunkenc.EncXOR, chunkenc.EncHistogramST: chunkenc.EncHistogram, chunkenc.EncFloatHistogramST: chunkenc.EncFloatHistogram,
+	} {
+		for _, n := range []int{1, 2, 40} {
+			c := startChunk(t, from, n)
+			want, err := decode(c.Encoding, c.Data)
+			if err != nil || len(want) != n {
+				t.Fatalf("%d samples, want %d (%v)", len(want), n, err)
+			}
+			before := []ChunkView{{MinTime: 1}}
+			done, err := AppendWithoutStart(before, &c)
+			if err != nil || len(done) != 2 || done[0].MinTime != 1 {
+				t.Fatalf("encoding %d, %d samples: %d chunks, %v", from, n, len(done), err)
+			}
+			got, err := decode(done[1].Encoding, done[1].Data)
+			if err != nil || !slices.Equal(got, want) || done[1].Encoding != byte(to) || done[1].MinTime != 1000 || done[1].MaxTime != 1000+int64(n-1)*15_000 {
+				t.Errorf("encoding %d, %d samples: encoding %d from %d to %d, %q, %v; want %q", from, n, done[1].Encoding, done[1].MinTime, done[1].MaxTime, got, err, want)
+			}
+			if from != chunkenc.EncXOR2 {
+				hint := func(c ChunkView) chunkenc.CounterResetHeader {
+					chunk, err := openChunk(c.Encoding, c.Data)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return chunk.(interface {
+						GetCounterResetHeader() chunkenc.CounterResetHeader
+					}).GetCounterResetHeader()
+				}
+				if got, want := hint(done[1]), hint(c); got != want {
+					t.Errorf("encoding %d, %d samples: hint %d, want %d", from, n, got, want)
+				}
+			}
+			if again, err := AppendWithoutStart(before, &done[1]); err == nil || len(again) != 1 {
+				t.Errorf("encoding %d is re-encoded: %d chunks, %v", to, len(again), err)
 			}
 		}
 	}

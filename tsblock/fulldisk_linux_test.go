@@ -79,29 +79,41 @@ func TestLocalFileTooLong(t *testing.T) {
 		t.Fatalf("%d series, want %d (%v)", len(got), len(want), err)
 	}
 	limits := []int64{0, 1}
+	hashes := int64(math.MaxInt64) // length of the file with the hashes, the shorter one
 	for path, size := range filesOf(t, e.options.LocalDir) {
+		hashes = min(hashes, size)
 		t.Logf("%s has %d bytes", filepath.Base(path), size)
 		limits = append(limits, PageSize-1, min(PageSize, size-1), size/2, size-1, size-footerBytes, size-footerBytes-1, size-footerBytes-5)
 	}
 	slices.Sort(limits)
 	for _, limit := range slices.Compact(limits) {
-		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			e := newEnv(t)
-			b := e.open(t, dir, name)
-			unlimit := limitFiles(t, limit)
-			got, err := query(t, e, b)
-			unlimit()
-			if !errors.Is(err, unix.EFBIG) || !strings.Contains(err.Error(), name) {
-				t.Errorf("with files of %d bytes: %d series, %v", limit, len(got), err)
+		for _, loaded := range []bool{false, true} {
+			if loaded && limit >= hashes {
+				continue
 			}
-			for path := range filesOf(t, e.options.LocalDir) {
-				if strings.HasSuffix(path, ".tmp") {
-					t.Errorf("%s is left", path)
+			t.Run(fmt.Sprintf("%d,loaded=%t", limit, loaded), func(t *testing.T) {
+				e := newEnv(t)
+				b := e.open(t, dir, name)
+				if loaded { // the header is written, the hashes are not
+					if err := b.Load(t.Context()); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			if got, err := query(t, e, b); err != nil || !cmp.Equal(got, want) {
-				t.Errorf("afterwards: %d series, want %d (%v)", len(got), len(want), err)
-			}
-		})
+				unlimit := limitFiles(t, limit)
+				got, err := query(t, e, b)
+				unlimit()
+				if !errors.Is(err, unix.EFBIG) || !strings.Contains(err.Error(), name) {
+					t.Errorf("with files of %d bytes: %d series, %v", limit, len(got), err)
+				}
+				for path := range filesOf(t, e.options.LocalDir) {
+					if strings.HasSuffix(path, ".tmp") {
+						t.Errorf("%s is left", path)
+					}
+				}
+				if got, err := query(t, e, b); err != nil || !cmp.Equal(got, want) {
+					t.Errorf("afterwards: %d series, want %d (%v)", len(got), len(want), err)
+				}
+			})
+		}
 	}
 }

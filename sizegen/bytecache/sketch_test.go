@@ -67,3 +67,25 @@ func TestSketchNeverTooLow(t *testing.T) {
 		}
 	}
 }
+
+// TestSketchResized keeps the estimates and the additions since the counters were halved, below the number that halves them.
+func TestSketchResized(t *testing.T) {
+	s := newSketch(4 * minGroups)
+	for hash := range uint64(30) {
+		s.add(hash, uint32(hash%maxFrequency)+1)
+	}
+	for _, groups := range []int{minGroups, 2 * minGroups, 4 * minGroups, 8 * minGroups} {
+		for _, added := range []int{0, 5, newSketch(groups).period - 1, newSketch(groups).period, s.period} {
+			s.added = added
+			r := s.resized(groups)
+			if want := min(added, newSketch(groups).period-1); r.added != want {
+				t.Errorf("%d groups after %d additions: %d, want %d", groups, added, r.added, want)
+			}
+			for hash := range uint64(30) {
+				if got, want := r.estimate(hash), s.estimate(hash); got < want || groups >= 4*minGroups && got != want {
+					t.Errorf("%d groups: an estimate of %d, want %d", groups, got, want)
+				}
+			}
+		}
+	}
+}
