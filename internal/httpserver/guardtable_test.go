@@ -83,6 +83,12 @@ func TestGuard(t *testing.T) {
 			}
 		}
 	}
+	r := httptest.NewRequest("GET", "http://x/", nil)
+	r.Host = strings.Repeat("x", 300)
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); strings.Count(w.Body.String(), "xxxxx") != 51 || !strings.Contains(w.Body.String(), `"`+strings.Repeat("x", 255)+`"`) {
+		t.Errorf("a host of 300 bytes: %s", w.Body)
+	}
 	for length, want := range map[int]int{maxPath: http.StatusNoContent, maxPath + 1: http.StatusRequestURITooLong} {
 		r := httptest.NewRequest("GET", "/"+strings.Repeat("x", length-1), nil)
 		r.Host = ""
