@@ -299,7 +299,7 @@ func TestHandoverFaults(t *testing.T) {
 		t.Logf("%d cells", len(cells))
 		if !*allFaults {
 			rnd.Shuffle(len(cells), func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
-			cells = cells[:min(len(cells), 8)]
+			cells = cells[:min(len(cells), 4)]
 		}
 		h.proxy.Each(cells, prepare, do, func(cell testproxy.Cell, err error) {
 			result := "done"

@@ -244,9 +244,10 @@ func TestCutoverFaults(t *testing.T) {
 	}
 	t.Logf("%d cells, of which %d have a fault of the gateway", len(cells), n)
 	if !*allFaults {
+		rnd.Shuffle(n, func(i, j int) { cells[i], cells[j] = cells[j], cells[i] })
 		few := cells[n:]
 		rnd.Shuffle(len(few), func(i, j int) { few[i], few[j] = few[j], few[i] })
-		cells = cells[:n+min(len(few), 8)]
+		cells = append(cells[:8:8], few[:min(len(few), 4)]...)
 	}
 	for _, c := range cells {
 		test(c.at, c.packet, c.kind)
