@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/history"
@@ -38,6 +39,8 @@ type liveCounters struct {
 
 	base   *liveBase   // nil: none
 	expiry *time.Timer // drops base
+
+	held atomic.Int64 // bytes of all
 }
 
 // A restOfHour has the data newer than the last rollup.
@@ -173,7 +176,7 @@ func (a *ArchiveReader) readLive(in *history.Instance, now time.Time) error {
 	return nil
 }
 
-// expire drops the counters some time after the last request. The caller holds the lock of a.counters.
+// expire drops the counters some time after the last request, and counts their bytes. The caller holds the lock of a.counters.
 func (a *ArchiveReader) expire() {
 	c := &a.counters
 	snapshot, rest := c.snapshot, c.rest
@@ -186,18 +189,26 @@ func (a *ArchiveReader) expire() {
 		if c.rest == rest {
 			c.rest = nil
 		}
+		c.weigh()
 	})
 	if c.expiry != nil {
 		c.expiry.Stop()
 	}
 	base := c.base
-	c.expiry = time.AfterFunc(baseFor, func() {
+	var expiry *time.Timer
+	expiry = time.AfterFunc(baseFor, func() {
 		c.Lock()
 		defer c.Unlock()
 		if c.base == base {
 			c.base = nil
 		}
+		if c.expiry == expiry {
+			c.expiry = nil // a timer keeps its function, and with it base
+		}
+		c.weigh()
 	})
+	c.expiry = expiry
+	c.weigh()
 }
 
 // liveSnapshot returns the counters of all digests and the time at which they were read. They are compared with the

@@ -14,6 +14,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/stmtseries"
 )
 
@@ -25,6 +26,7 @@ type planned struct {
 	name       string
 	begin, end time.Time
 	memory     bool       // the file is built from samples or counters
+	bytes      int64      // of the heap, if it is
 	fallback   []*planned // used instead if the file cannot be read
 	open       func() (*rollup.File, error)
 }
@@ -136,7 +138,7 @@ func memoryFile(name string, begin, end time.Time, rows []rollup.Row) (*planned,
 	if err != nil {
 		return nil, err
 	}
-	return &planned{name: name, begin: begin, end: end, memory: true, open: func() (*rollup.File, error) {
+	return &planned{name: name, begin: begin, end: end, memory: true, bytes: int64(heapsize.Bytes(text)), open: func() (*rollup.File, error) {
 		return rollup.Open(bytes.NewReader(text), int64(len(text)))
 	}}, nil
 }

@@ -24,6 +24,7 @@ type snapshot struct {
 
 	byPrint map[rollup.Print]*rollup.Row // while samples are read
 	spreads []byte                       // buffer for new spreads
+	bytes   int64                        // of all such buffers
 	scratch stmtstats.Histogram
 }
 
@@ -53,6 +54,7 @@ func (s *snapshot) spreadOf(h *stmtstats.Histogram) []byte {
 	const room = 64 << 10
 	if cap(s.spreads)-len(s.spreads) < stmtstats.MaxSpread {
 		s.spreads = make([]byte, 0, room)
+		s.bytes += room
 	}
 	n := len(s.spreads)
 	s.spreads = h.AppendSpread(s.spreads)

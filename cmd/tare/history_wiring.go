@@ -48,6 +48,7 @@ type historyService struct {
 	registry *server.Registry
 	table    *stmtstats.Table
 	reader   web.Statements    // over time, if a history is written
+	counters func() int64      // heap bytes that reader keeps, if a history is written
 	tags     *calls.TagCounts  // nil: none are in the history
 	labels   map[string]string // of all series; nil without a bucket, as all below
 	archive  *history.Archive
@@ -170,7 +171,8 @@ func (h *historyService) open() error {
 		return err
 	}
 	h.archive = archive
-	h.reader = statements.NewArchiveReader(archive, h.table)
+	reader := statements.NewArchiveReader(archive, h.table)
+	h.reader, h.counters = reader, reader.HeapBytes
 	return errors.Join(h.registry.Register(history.NewArchiveCollector(h.archive)), h.openSender(dir))
 }
 
@@ -305,6 +307,7 @@ func (h *historyService) heapOwners() []memory.Owner {
 	}
 	return []memory.Owner{
 		{Name: "history_head", Bytes: h.archive.HeapBytes},
+		{Name: "history_counters", Bytes: h.counters},
 		{Name: "history_bucket", Bytes: func() int64 {
 			slabs := h.pool.Stats()
 			return h.cache.Stats().Bytes + diskCacheBytes(h.disk) + sharedCacheBytes(h.shared) + h.gateway.HeaderBytes() + slabs.OutBytes + slabs.IdleBytes
