@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,9 +55,21 @@ func filesOf(t *testing.T, dir string) map[string]int64 {
 	return files
 }
 
+// limitedEnv marks the process of TestLocalFileTooLong.
+const limitedEnv = "TSBLOCK_LIMITED"
+
 // TestLocalFileTooLong has each local file of a block not fit at each of its parts: the query fails with the error of the file
-// system, which names the block, leaves no file, and succeeds afterwards.
+// system, which names the block, leaves no file, and succeeds afterwards. It runs in a process of its own, since the limit would
+// concern the files of go test, too.
 func TestLocalFileTooLong(t *testing.T) {
+	if os.Getenv(limitedEnv) == "" {
+		test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLocalFileTooLong$", "-test.v")
+		test.Env = append(os.Environ(), limitedEnv+"=1")
+		if out, err := test.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(1, 2)), 1500))
 	o := openOracle(t, filepath.Join(dir, name, "index"))
 	all := labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+")

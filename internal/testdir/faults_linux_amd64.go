@@ -113,7 +113,7 @@ func (t *fileTracer) run(cmd *exec.Cmd) error {
 	}
 	pid := cmd.Process.Pid
 	defer func() { _ = cmd.Process.Release() }() // it was waited for
-	limit := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(testwait.Limit/2, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	var status unix.WaitStatus
 	if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil {
