@@ -20,7 +20,8 @@ var verdictClauses = []string{
 // verdictTables are the kinds of tables that they alter.
 var verdictTables = []string{"InnoDB", "MyISAM", "partitioned"}
 
-// TestVerdicts executes clauses as the verdict says, and compares it with what the server counts: an algorithm that copies has each row written.
+// TestVerdicts executes clauses as the verdict says, and compares it with the rows that the server counts as written: all
+// of them by an algorithm that copies.
 func TestVerdicts(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
 		for _, kind := range verdictTables {
@@ -34,7 +35,7 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// verdict compares the verdict for a table of a kind with what the server does.
+// verdict compares the verdict for a table of a kind with the execution.
 func (d *database) verdict(clauses, kind, table string) {
 	d.t.Helper()
 	const rows = 250

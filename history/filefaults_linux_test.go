@@ -39,7 +39,7 @@ const (
 	finalRounds  = 4
 )
 
-// A faultyResult is what a process with a fault reports.
+// A faultyResult is the report of a process with a fault.
 type faultyResult struct {
 	Written []written
 	Errors  []string

@@ -268,7 +268,7 @@ func TestTruncatedSamples(t *testing.T) {
 	}
 }
 
-// TestOtherMarks changes the first byte of each sample, which says what a packet is: it is refused, unless a packet of the kind has none.
+// TestOtherMarks changes the first byte of each sample, its mark: it is refused, unless a packet of the kind has none.
 func TestOtherMarks(t *testing.T) {
 	without := map[string]bool{"handshake response": true, "ssl request": true, "result header": true, "column definition": true, "text row": true}
 	for _, c := range codecs() {

@@ -142,7 +142,7 @@ func settled(hour int, d time.Duration) int64 {
 	return dayStart().Add(time.Duration(hour)*time.Hour + d).UnixMilli()
 }
 
-// TestStoreHours derives hours in order, once, with what is carried over, and leaves out those without samples.
+// TestStoreHours derives hours in order, once, with the counts carried over, and leaves out those without samples.
 func TestStoreHours(t *testing.T) {
 	r := newStoreRig(t)
 	s := &scriptedSource{hours: []int{3, 4, 7, 20}, fail: -1}

@@ -13,7 +13,7 @@ import (
 // heapInUse returns the bytes of live objects.
 func heapInUse() float64 {
 	runtime.GC()
-	runtime.GC() // what pools kept
+	runtime.GC() // of objects in pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
@@ -34,7 +34,7 @@ func TestHeapBytes(t *testing.T) {
 			_, err := r.reader.Top(t.Context(), statements.TopQuery{From: r.options.Now().Add(-90 * time.Minute), To: r.options.Now(), Limit: 10})
 			r.must(err)
 		}
-		read() // what a first request allocates for good
+		read() // a first request allocates for good
 		time.Sleep(31 * time.Second)
 		if n := r.reader.HeapBytes(); n != 0 {
 			t.Errorf("%d bytes half a minute after a request", n)

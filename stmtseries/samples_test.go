@@ -413,7 +413,7 @@ func TestIDOfForeignSeries(t *testing.T) {
 	}
 }
 
-// TestCount has a field of its own for each counter.
+// TestCount has one field for each counter.
 func TestCount(t *testing.T) {
 	var c rollup.Counts
 	seen := make(map[*uint64]bool)

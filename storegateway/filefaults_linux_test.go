@@ -33,7 +33,7 @@ var faultSlice = flag.Uint64("file-fault-slice", 293, "TestFileFaults has one of
 // local files.
 const faultyEnv = "TARE_TEST_FAULTY"
 
-// A faultyResult is what a process with a fault responds.
+// A faultyResult is the report of a process with a fault.
 type faultyResult struct {
 	Errors    []string
 	Responses []string // hashes of complete ones

@@ -121,7 +121,7 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	_, _ = hash.Write([]byte(dir))
 	all = draw(all, rand.New(rand.NewPCG(s.seed, hash.Sum64())))
 	importers := s.importers(p)
-	own := make(map[string]time.Duration) // what parts of the package's tests take without a mutant
+	own := make(map[string]time.Duration) // times of parts of the package's tests without a mutant
 	for i := range all {
 		if r.total() == s.n {
 			break

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// A FileCall is a system call on a file: what it does, and the number of equal ones before it. In the path, ULIDs and
+// A FileCall is a system call on a file: its kind, and the number of equal ones before it. In the path, ULIDs and
 // numbers of six or more digits are replaced by #.
 type FileCall struct {
 	Op, Path string
