@@ -50,8 +50,8 @@ func (t *Table) Scan(s *Sample, begin func(), visit func(number int)) error {
 const scanEntries = 64
 
 // ScanChanges is Scan of the entries whose Mark differs from the one in marks, which has one for each number, or is nil for
-// all entries, and of the totals of the evicted Keys, which have the last number. It calls visit with the Mark of the entry before it was read into s, and
-// false if the entry counts no Key: then s is invalid.
+// all entries, and of the totals of the evicted Keys, which have the last number. It calls visit with the Mark of the entry
+// before it was read into s, and false if the entry counts no Key: then s is invalid.
 func (t *Table) ScanChanges(s *Sample, marks []Mark, begin func(), visit func(number int, m Mark, live bool)) error {
 	type found struct {
 		number int

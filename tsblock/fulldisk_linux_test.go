@@ -59,7 +59,7 @@ func filesOf(t *testing.T, dir string) map[string]int64 {
 const limitedEnv = "TSBLOCK_LIMITED"
 
 // TestLocalFileTooLong has each local file of a block not fit at each of its parts: the query fails with the error of the file
-// system, which names the block, leaves no file, and succeeds afterwards. It runs in a process of its own, since the limit would
+// system, which names the block, leaves no file, and succeeds afterwards. It runs in another process, since the limit would
 // concern the files of go test, too.
 func TestLocalFileTooLong(t *testing.T) {
 	if os.Getenv(limitedEnv) == "" {
