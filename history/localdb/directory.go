@@ -52,8 +52,9 @@ type Directory struct {
 }
 
 // Open opens the database. It sets aside blocks, head chunks and a write-ahead log that cannot be read, and
-// keeps copies of records that the database removes in its repair. It returns errors of the machine, such as
-// a full disk, without setting anything aside.
+// keeps copies of records that the database removes in its repair. If the database does not open without head chunks and
+// log either, it puts them back and returns the error. It returns errors of the machine, such as a full disk, without
+// setting anything aside.
 func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	if err := l.checkBlocks(); err != nil {
 		return nil, err
@@ -64,8 +65,17 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 	head, err := l.part(HeadName, headPiece)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, wal.shadow.Undo())
 	}
+	db, err := l.open(wal, head, expired)
+	if err != nil {
+		return nil, errors.Join(err, head.shadow.Undo(), wal.shadow.Undo())
+	}
+	l.Record(db.BlockMetas())
+	return db, nil
+}
+
+func (l *Directory) open(wal, head *part, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	short := l.shortened()
 	if err := l.checkCheckpoint(); err != nil {
 		// The database repairs only segments.
@@ -81,9 +91,6 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	}
 	// Head chunks first: they can be rebuilt from the log, and are useless without it.
 	repairs := []*part{head, wal}
-	if head.reported {
-		repairs = repairs[1:]
-	}
 	for {
 		metrics := prometheus.NewRegistry()
 		db, err := OpenHead(l.Path, l.Log, metrics, expired)
@@ -100,18 +107,15 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 			if len(short) > 0 && !wal.reported {
 				l.State.Report(localstate.Loss{Piece: walPiece, Path: wal.dir, Cause: strings.Join(short, ", ")})
 			}
-			l.Record(db.BlockMetas())
 			return db, nil
 		}
+		repairs = slices.DeleteFunc(repairs, func(p *part) bool { return p.replaced })
 		if localstate.OfMachine(err) || len(repairs) == 0 {
-			wal.keepRemoved(false)
-			head.keepRemoved(false)
 			return nil, err
 		}
 		if moveErr := repairs[0].replace(err); moveErr != nil {
 			return nil, errors.Join(err, moveErr)
 		}
-		repairs = repairs[1:]
 	}
 }
 
@@ -213,8 +217,9 @@ type part struct {
 	*Directory
 	dir      string
 	piece    localstate.Piece
-	shadow   *localstate.Shadow // nil: there are no links
+	shadow   *localstate.Shadow
 	reported bool
+	replaced bool
 }
 
 func (l *Directory) part(name string, piece localstate.Piece) (*part, error) {
@@ -222,12 +227,10 @@ func (l *Directory) part(name string, piece localstate.Piece) (*part, error) {
 	if err := l.State.Dir(p.dir, p.record()); err != nil {
 		return nil, fmt.Errorf("create %s: %w", p.dir, err)
 	}
-	shadow, err := l.State.Shadow(p.dir)
-	if err != nil {
+	var err error
+	if p.shadow, err = l.State.Shadow(p.dir); err != nil {
 		l.Log.Warn("no links to the database's files: a repair keeps no copy", "path", p.dir, "err", err)
-		return p, nil
 	}
-	p.shadow = shadow
 	return p, nil
 }
 
@@ -238,31 +241,18 @@ func (p *part) record() localstate.File {
 
 // keepRemoved keeps the files that the database has removed as corrupt, or drops the links.
 func (p *part) keepRemoved(damaged bool) {
-	switch {
-	case damaged && p.shadow != nil:
+	if damaged {
 		p.shadow.Keep(p.piece, "corrupt records; the database has removed them and what follows")
-	case damaged:
-		p.State.Report(localstate.Loss{Piece: p.piece, Path: p.dir, Cause: "corrupt records; the database has removed them"})
-	case p.shadow != nil:
-		p.shadow.Discard()
+		p.reported = true
 	}
-	p.reported = p.reported || damaged
-	p.shadow = nil
+	p.shadow.Discard()
 }
 
 // replace replaces a directory with which the database does not open by an empty one.
 func (p *part) replace(cause error) error {
-	p.reported = true
-	if p.shadow == nil { // no links, or used by an earlier call
-		if _, ok := p.State.SetAside(p.dir, p.piece, cause); !ok {
-			return fmt.Errorf("set aside %s: %w", p.dir, cause)
-		}
-	} else {
-		if err := os.RemoveAll(p.dir); err != nil {
-			return err
-		}
-		p.shadow.Keep(p.piece, cause.Error())
-		p.shadow = nil
+	p.reported, p.replaced = true, true
+	if err := p.shadow.Replace(p.piece, cause); err != nil {
+		return err
 	}
 	return p.State.Dir(p.dir, p.record())
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // SetAside moves an unusable file or directory away, reports it and returns its new path. It returns false if
@@ -63,7 +64,8 @@ func (s *Store) asideDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for ; len(entries) >= maxAside; entries = entries[1:] { // sorted by name, hence by time
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }) // links of Shadows
+	for ; len(entries) >= maxAside; entries = entries[1:] {                                                    // sorted by name, hence by time
 		old := filepath.Join(root, entries[0].Name())
 		s.log.Warn("oldest set-aside state removed", "path", old, "kept", maxAside-1)
 		if err := os.RemoveAll(old); err != nil {
@@ -94,6 +96,33 @@ func (s *Store) Report(l Loss) {
 		s.manifest.Losses = slices.Delete(s.manifest.Losses, 0, n)
 	}
 	s.saveLocked()
+}
+
+// withdraw removes the newest report of a loss whose files were put back, and directories in set-aside that have become empty.
+func (s *Store) withdraw(l Loss) {
+	s.log.Warn("local state put back", "piece", l.Name, "path", s.path(l.Path), "from", s.path(l.Aside))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range slices.Backward(s.manifest.Losses) {
+		if other.Piece == l.Piece && other.Path == l.Path && other.Aside == l.Aside {
+			s.manifest.Losses = slices.Delete(s.manifest.Losses, i, i+1)
+			s.counts[l.Name]--
+			break
+		}
+	}
+	if s.counts[l.Name] == 0 {
+		delete(s.counts, l.Name)
+	}
+	s.saveLocked()
+	root := s.path(AsideName)
+	for dir := filepath.Dir(s.path(l.Aside)); strings.HasPrefix(dir, root+string(filepath.Separator)); dir = filepath.Dir(dir) {
+		if err := os.Remove(dir); err != nil {
+			return // it is not empty
+		}
+		if dir == filepath.Join(root, s.stamp) {
+			s.stamp = ""
+		}
+	}
 }
 
 // Dir creates a directory if it does not exist; another file of that name is set aside.
