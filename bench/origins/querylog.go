@@ -1,18 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
+	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/internal/bench"
+	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/testmysql"
 )
 
@@ -58,16 +62,20 @@ func measureQueryLog(old, new, out io.Writer, _ string) (err error) {
 		return fmt.Errorf("make a place for the logs: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	tare, err := programs.Tare(context.Background(), "", dir)
+	if err != nil {
+		return err
+	}
 	for _, c := range []gatewayCase{{Log: "off"}, {Log: "old"}, {Log: "new"}, {Log: "old", Readers: 3}, {Log: "new", Readers: 3}} {
 		c.Backend, c.File = server.Addr, filepath.Join(dir, "query.log")
 		fmt.Fprintf(out, "%s, log %s: %d runs of %v at %d statements a second\n", c.name(), c.Log, logRuns, logRunTime, logRate)
-		result, err := weighGateway(server, c)
+		result, err := weighGateway(tare, server, c)
 		if err != nil {
 			return fmt.Errorf("%s, log %s: %w", c.name(), c.Log, err)
 		}
 		for _, to := range map[string][]io.Writer{"off": {old, new}, "old": {old}, "new": {new}}[c.Log] {
-			if err := bench.WriteLines(to, []bench.Result{result}); err != nil {
-				return err
+			if _, err := to.Write(result.lines(c.name())); err != nil {
+				return fmt.Errorf("write results: %w", err)
 			}
 		}
 		if err := os.Remove(c.File); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -78,8 +86,8 @@ func measureQueryLog(old, new, out io.Writer, _ string) (err error) {
 	return nil
 }
 
-// weighGateway runs a gateway under load.
-func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result, err error) {
+// weighGateway runs a gateway under the load of the given tare.
+func weighGateway(tare string, server *testmysql.Server, c gatewayCase) (result oltpResult, err error) {
 	var g gatewayAddrs
 	p, err := startPart("gateway", c, &g)
 	if err != nil {
@@ -108,20 +116,44 @@ func weighGateway(server *testmysql.Server, c gatewayCase) (result bench.Result,
 	}
 	cfg := server.Config(testmysql.AppUser)
 	cfg.Addr, cfg.DBName = g.Listen, testmysql.DefaultSchema
-	o := bench.DefaultOLTPOptions()
-	o.DSN, o.Prepared, o.Rows = cfg.FormatDSN(), true, 10_000
-	o.Rate, o.Count, o.Duration = logRate, logRuns, logRunTime
-	o.Target = bench.TargetOptions{PID: p.cmd.Process.Pid, Metrics: g.HTTP + "/metrics"}
-	if result, err = bench.OLTP(ctx, o); err != nil {
-		return result, err
+	load := exec.CommandContext(ctx, tare, "bench", "oltp", "--json", "--dsn", cfg.FormatDSN(), "--prepared", "--rows", "10000",
+		"--rate", strconv.Itoa(logRate), "--count", strconv.Itoa(logRuns), "--duration", logRunTime.String(),
+		"--pid", strconv.Itoa(p.cmd.Process.Pid), "--metrics", g.HTTP+"/metrics")
+	var stderr bytes.Buffer
+	load.Stderr = &stderr
+	out, err := load.Output()
+	if err != nil {
+		return result, fmt.Errorf("tare bench oltp: %w\n%s", err, stderr.Bytes())
 	}
-	result.Name = c.name()
-	for i := range result.Runs {
-		result.Runs[i].Metrics = slices.DeleteFunc(result.Runs[i].Metrics, func(m bench.Metric) bool {
-			return !slices.Contains(publishedMetrics(), m.Unit)
-		})
+	var results struct{ Benchmarks []oltpResult }
+	if err := json.Unmarshal(out, &results); err != nil || len(results.Benchmarks) != 1 {
+		return result, fmt.Errorf("tare bench oltp printed no result: %w\n%s", err, out)
 	}
-	return result, nil
+	return results.Benchmarks[0], nil
+}
+
+// An oltpResult is one benchmark as tare bench oltp prints it.
+type oltpResult struct {
+	Threads int
+	Runs    []struct {
+		Operations uint64
+		Metrics    map[string]json.Number
+	}
+}
+
+// lines returns the published metrics as Go benchmark lines, one per run.
+func (r *oltpResult) lines(name string) []byte {
+	b := fmt.Appendf(nil, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
+	for _, run := range r.Runs {
+		b = fmt.Appendf(b, "Benchmark%s-%d\t%8d", name, r.Threads, run.Operations)
+		for _, unit := range publishedMetrics() {
+			if value, ok := run.Metrics[unit]; ok {
+				b = fmt.Appendf(b, "\t%12s %s", value, unit)
+			}
+		}
+		b = append(b, '\n')
+	}
+	return b
 }
 
 // gatewayAddrs are the addresses of a gateway.
