@@ -16,69 +16,90 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/testextremes"
 	"github.com/taredb/tare/internal/testwait"
 )
 
 // An extremeServer is a subcommand that TestExtremes starts.
 type extremeServer struct {
-	set   *config.Set
-	load  func(config.Input) error
 	flags map[string]string // values that give as many options as possible an effect
 	use   func(t *testing.T, listen, http string)
 }
 
 // TestExtremes starts each server with each numeric option at the ends of its range: it refuses the value by
-// an error that names the option, or it serves, and it exits gracefully. New options are included, because
-// the values depend on their kind.
+// an error that names the option, or it serves, and it exits gracefully. The options are those that tare
+// config print lists, and the values depend on their kind.
 func TestExtremes(t *testing.T) {
 	bucket, empty := "file://"+t.TempDir(), "file://"+t.TempDir()
-	serve, store, frontend := config.NewServe(), config.NewStore(), config.NewFrontend()
 	downstream := start(t, []string{"store", "--bucket", empty, "--http", "127.0.0.1:0", "--data-dir", t.TempDir(), "--diag-format", "json"})
 	for name, s := range map[string]extremeServer{
-		"serve": {serve.Set(), func(in config.Input) error { _, err := config.NewServe().Load(in); return err }, map[string]string{
+		"serve": {map[string]string{
 			"listen": "127.0.0.1:0", "http": "127.0.0.1:0", "backend": "mysql://" + mariadb.Addr, "bucket": bucket, "log-file": "query.log",
 			"log-rotate-size": "1MiB", "drain-timeout": "10s",
 		}, queryOnce},
-		"store": {store.Set(), func(in config.Input) error { _, err := config.NewStore().Load(in); return err }, map[string]string{
+		"store": {map[string]string{
 			"http": "127.0.0.1:0", "bucket": empty, "log-file": "query.log", "log-rotate-size": "1MiB",
 		}, requestOnce},
-		"frontend": {frontend.Set(), func(in config.Input) error { _, err := config.NewFrontend().Load(in); return err }, map[string]string{
+		"frontend": {map[string]string{
 			"http": "127.0.0.1:0", "downstream": downstream.http, "log-file": "query.log", "log-rotate-size": "1MiB",
 		}, requestOnce},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, o := range s.set.Options() {
-				for _, value := range testextremes.Of(o.Kind) {
-					t.Run(o.Name+"="+value, func(t *testing.T) { s.try(t, name, o.Name, value) })
+			kinds := optionKinds(t, name)
+			if _, ok := kinds["data-dir"]; ok {
+				s.flags["data-dir"] = "data"
+			}
+			for option, kind := range kinds {
+				for _, value := range testextremes.Of(kind) {
+					t.Run(option+"="+value, func(t *testing.T) { s.try(t, name, option, value) })
 				}
 			}
 		})
 	}
 }
 
-// try runs the server with one option. Values that its parser refuses are skipped: package config tests
-// those.
+// optionKinds returns the kinds of a subcommand's options, by name.
+func optionKinds(t *testing.T, subcommand string) map[string]string {
+	t.Helper()
+	out, err := exec.Command(binary, "config", "print", subcommand, "--json").Output()
+	must(t, err)
+	var printed struct {
+		Sections []struct {
+			Options []struct{ Name, Kind string }
+		}
+	}
+	must(t, json.Unmarshal(out, &printed))
+	kinds := make(map[string]string)
+	for _, o := range printed.Sections[0].Options {
+		kinds[o.Name] = o.Kind
+	}
+	if len(kinds) < 20 {
+		t.Fatalf("tare config print %s lists %d options", subcommand, len(kinds))
+	}
+	return kinds
+}
+
+// try runs the server with one option, unless the parser of options refuses its value.
 func (s *extremeServer) try(t *testing.T, name, option, value string) {
 	dir := t.TempDir()
 	flags := map[string]string{"diag-format": "json"}
-	if s.set.Lookup("data-dir") != nil {
-		flags["data-dir"] = dir
-	}
 	for k, v := range s.flags {
-		flags[k] = strings.Replace(v, "query.log", dir+"/query.log", 1)
+		v = strings.Replace(v, "query.log", dir+"/query.log", 1)
+		if k == "data-dir" {
+			v = dir
+		}
+		flags[k] = v
 	}
 	flags[option] = value
-	if err := s.load(config.Input{Flags: flags}); err != nil {
-		if !strings.Contains(err.Error(), "--"+option) {
-			t.Errorf("refused by %v: want --%s in it", err, option)
-		}
-		return
-	}
 	args := []string{name}
 	for k, v := range flags {
 		args = append(args, "--"+k+"="+v)
+	}
+	if out, err := exec.Command(binary, append([]string{"config", "print"}, args...)...).CombinedOutput(); err != nil {
+		if !strings.Contains(string(out), "--"+option) {
+			t.Errorf("refused by %v, %s: want --%s in it", err, out, option)
+		}
+		return
 	}
 	addresses := make(chan [2]string, 1)
 	c := startChild(t, exec.Command(binary, args...), func(line []byte) {

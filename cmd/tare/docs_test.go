@@ -37,7 +37,7 @@ serve:
 
 - ` + "`tare config check FILE`" + ` reports all errors in a file, by line, without starting anything.
 - ` + "`tare config print`" + ` prints every value and its origin; with ` + "`--json`" + `, as
-  ` + "`" + `{"sections": [{"name", "options": [{"name", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
+  ` + "`" + `{"sections": [{"name", "options": [{"name", "kind", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
   a value is the text of the flag, ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place (`tare.yaml:3`, `TARE_LISTEN`, `--listen`)" + `.
   ` + "`tare config print serve --listen :3316`" + ` includes these flags.
 - An unknown key, a key given twice or a second document is an error with file and line. An unknown ` + "`TARE_`" + ` variable is a

@@ -73,6 +73,7 @@ type jsonSection struct {
 
 type jsonOption struct {
 	Name   string     `json:"name"`
+	Kind   string     `json:"kind"`
 	Value  string     `json:"value"`
 	Origin OriginKind `json:"origin"`
 	Source string     `json:"source"`
@@ -81,7 +82,7 @@ type jsonOption struct {
 // WriteJSON writes sections as
 //
 //	{"sections": [{"name": "serve",
-//	  "options": [{"name": "listen", "value": "127.0.0.1:3316", "origin": "file", "source": "tare.yaml:2"}, …],
+//	  "options": [{"name": "listen", "kind": "address", "value": "127.0.0.1:3316", "origin": "file", "source": "tare.yaml:2"}, …],
 //	  "blocks": {"rules": [{"name": …, "action": …, "source": "tare.yaml:9", …}]}}]}
 //
 // Future versions only add keys. A value is the text that a flag would accept, secrets masked; origin is
@@ -93,7 +94,7 @@ func WriteJSON(w io.Writer, sections []*Set) error {
 	for _, s := range sections {
 		section := jsonSection{Name: s.Name, Blocks: map[string]any{}}
 		for _, o := range s.options {
-			section.Options = append(section.Options, jsonOption{o.Name, o.Text(), o.origin.Kind, o.origin.Place})
+			section.Options = append(section.Options, jsonOption{o.Name, o.Kind, o.Text(), o.origin.Kind, o.origin.Place})
 		}
 		for _, b := range s.blocks {
 			value := b.value()
