@@ -1,11 +1,17 @@
 package frontend
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
+	"time"
 
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
@@ -86,5 +92,67 @@ func TestSpans(t *testing.T) {
 	}
 	if len(parents) < 2 {
 		t.Errorf("%d downstream requests", len(parents))
+	}
+}
+
+// TestSpanOfFailure has the kind of an error in the spans of a request and of a body, and no text.
+func TestSpanOfFailure(t *testing.T) {
+	memory := tracetest.NewInMemoryExporter()
+	tracer := sdk.NewTracerProvider(sdk.WithSyncer(memory)).Tracer("test")
+	s := NewSpans(tracer)
+	for _, c := range []struct {
+		rec                   Record
+		late, events, errored bool
+	}{
+		{rec: Record{Status: http.StatusOK}},
+		{rec: Record{Status: http.StatusOK, FirstByte: time.Second}, events: true},
+		{rec: Record{Status: http.StatusBadGateway, ErrorText: "secret"}, errored: true},
+		{rec: Record{Status: http.StatusOK, Late: true, ErrorText: "secret"}, late: true, errored: true},
+	} {
+		memory.Reset()
+		c.rec.Start, c.rec.Total = time.Now(), 3*time.Second
+		_, span := s.start(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), &c.rec)
+		s.finish(span, &c.rec)
+		got := memory.GetSpans()[0]
+		late := false
+		for _, a := range got.Attributes {
+			late = late || a.Key == "tare.late" && a.Value.AsBool()
+		}
+		if late != c.late || len(got.Events) > 0 != c.events || (got.Status.Code == codes.Error) != c.errored || strings.Contains(got.Status.Description, "secret") || got.EndTime.Sub(got.StartTime) != c.rec.Total {
+			t.Errorf("%+v: late %v, events %v, status %v", c.rec, late, got.Events, got.Status)
+		}
+	}
+	for _, c := range []struct {
+		body     io.Reader
+		read     bool
+		complete bool
+		errored  bool
+	}{
+		{strings.NewReader("abc"), true, true, false},
+		{strings.NewReader("abc"), false, false, false},
+		{io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errors.New("secret"))), true, false, true},
+	} {
+		memory.Reset()
+		_, span := tracer.Start(t.Context(), "body")
+		b := &spanBody{ReadCloser: io.NopCloser(c.body), span: span}
+		if c.read {
+			_, _ = io.Copy(io.Discard, b)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		got := memory.GetSpans()[0]
+		complete, bytes := false, int64(-1)
+		for _, a := range got.Attributes {
+			switch a.Key {
+			case "tare.complete":
+				complete = a.Value.AsBool()
+			case "tare.bytes_in":
+				bytes = a.Value.AsInt64()
+			}
+		}
+		if complete != c.complete || (got.Status.Code == codes.Error) != c.errored || bytes != map[bool]int64{true: 3}[c.read] || strings.Contains(got.Status.Description, "secret") {
+			t.Errorf("read %v: complete %v, %d bytes, %v", c.read, complete, bytes, got.Status)
+		}
 	}
 }
