@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/alloctest"
@@ -471,7 +470,7 @@ func TestPlaceholders(t *testing.T) {
 // TestReasonsHideTexts checks that a server's text about a statement is not exposed.
 func TestReasonsHideTexts(t *testing.T) {
 	for number := range uint16(4000) {
-		why, _ := reason(&mysql.MySQLError{Number: number, Message: "near 'secret'"})
+		why, _ := reason(&mysqlconn.ServerError{Number: mysqlwire.Errno(number), Message: "near 'secret'"})
 		if why == nil || strings.Contains(why.Error(), "secret") {
 			t.Fatalf("%d: %v", number, why)
 		}

@@ -263,7 +263,7 @@ func TestErrorsAndServer(t *testing.T) {
 	}{
 		"half fail":            {failing(9, 50, 7), "errors: 9 % → 50 % of its calls fail with it (error 7)"},
 		"less than half":       {failing(0, 49, 7), "none"},
-		"a tenth before":       {failing(10, 90, 7), "none"},
+		"a tenth before":       {failing(12, 95, 7), "none"},
 		"the errors ended":     {failing(90, 0, 7), "none"},
 		"four others":          {server(4, 4, 10, 10, 1.2), slower(4, 4)},
 		"three others":         {server(3, 3, 10, 10, 1.2), "none"},
