@@ -214,3 +214,125 @@ func TestRiseBeyondNoise(t *testing.T) {
 		t.Error("want no false rise, and the others found")
 	}
 }
+
+// TestRiseEdges has the bounds of a rise: its length, the time before it, its height and its end.
+func TestRiseEdges(t *testing.T) {
+	of := func(n int, low, high float64, from, to int) Series {
+		s := Series{Step: time.Minute, Interval: 10 * time.Second}
+		s.Times, s.End = minutes(n)
+		for i := range n {
+			v := low
+			if i >= from && i < to {
+				v = high
+			}
+			s.Values = append(s.Values, v)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		s        Series
+		from, to int // -1: no rise
+		lasts    bool
+	}{
+		"twelve points":           {of(12, 1, 4, 8, 12), 8, 12, true},
+		"eleven points":           {of(11, 1, 4, 7, 11), -1, 0, false},
+		"two points":              {of(40, 1, 9, 20, 22), 20, 22, false},
+		"one point":               {of(40, 1, 9, 20, 21), -1, 0, false},
+		"an eighth before":        {of(80, 1, 9, 10, 80), 10, 80, true},
+		"less":                    {of(80, 1, 9, 9, 80), -1, 0, false},
+		"two points before":       {of(12, 1, 9, 2, 12), 2, 12, true},
+		"one point before":        {of(12, 1, 9, 1, 12), -1, 0, false},
+		"twice as high":           {of(40, 1, 2, 20, 30), 20, 30, false},
+		"less high":               {of(40, 1, 1.99, 20, 30), -1, 0, false},
+		"a minute is not sampled": {of(40, 1, 9, 20, 39), 20, 40, true},
+		"two minutes are not":     {of(40, 1, 9, 20, 38), 20, 38, false},
+		"from nothing":            {of(40, 0, 1, 20, 30), 20, 30, false},
+	} {
+		got, ok := FindRise(c.s)
+		if ok != (c.from >= 0) {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		to := c.s.End
+		if c.to < len(c.s.Times) {
+			to = c.s.Times[c.to]
+		}
+		if got.First != c.from || !got.From.Equal(c.s.Times[c.from]) || !got.To.Equal(to) || got.Lasts != c.lasts || got.Inside != c.s.Values[c.from] || math.Abs(got.Outside-c.s.Values[0]) > 1e-9 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		slack := clocks + c.s.Interval
+		if !got.At.Equal(c.s.Times[c.from]) || got.Latest.Sub(got.At) != got.At.Sub(got.Earliest) || got.Latest.Sub(got.At) < slack || len(c.s.Times)-c.from > 6 && got.To.Sub(got.From) > 5*time.Minute && got.Latest.Sub(got.At) != slack {
+			t.Errorf("%s: the onset is %+v", name, got.Onset)
+		}
+	}
+	s := of(40, 1, 9, 20, 30)
+	for i, v := range map[int]float64{3: math.NaN(), 5: math.Inf(1), 7: math.Inf(-1)} {
+		s.Values[i] = v
+	}
+	s.Values = s.Values[:38] // the values of the last points are not known yet
+	if got, ok := FindRise(s); !ok || got.First != 20 || got.Past != 30 || got.Outside != 1 {
+		t.Errorf("values that are none: %+v, %v", got, ok)
+	}
+	s = of(40, 0, 9, 20, 30)
+	s.Known = s.Times[14].Add(1)
+	for i := range 14 {
+		s.Values[i] = 100 // before the first call
+	}
+	if got, ok := FindRise(s); !ok || got.First != 20 {
+		t.Errorf("values before the first call count: %+v, %v", got, ok)
+	}
+	r := Rise{First: 2, Past: 4}
+	for name, c := range map[string]struct {
+		values          []float64
+		inside, outside float64
+	}{
+		"whole":  {[]float64{1, 3, 8, 10, 2}, 9, 2},
+		"gaps":   {[]float64{1, math.NaN(), 8, math.Inf(1), 3}, 8, 2},
+		"none":   {nil, 0, 0},
+		"inside": {[]float64{math.NaN(), math.NaN(), 8, 10, math.Inf(-1)}, 9, 0},
+	} {
+		if inside, outside := r.Means(c.values); inside != c.inside || outside != c.outside {
+			t.Errorf("%s: %v and %v", name, inside, outside)
+		}
+	}
+}
+
+// TestNoise has the bounds of what is noise of the machine.
+func TestNoise(t *testing.T) {
+	rise := func(minutes int, inside, outside float64) *Rise {
+		return &Rise{From: noon, To: noon.Add(time.Duration(minutes) * time.Minute), Inside: inside, Outside: outside, First: 2, Past: 4}
+	}
+	load := func(factor float64) []float64 { return []float64{1, 1, factor, factor, 1} }
+	others := func(factors ...float64) (all [][]float64) {
+		for _, f := range factors {
+			all = append(all, load(f))
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		r      *Rise
+		others [][]float64
+		calls  []float64
+		want   bool
+	}{
+		"noise":             {rise(4, 5.9, 1), others(3, 3, 3), load(1), true},
+		"five minutes":      {rise(5, 5.9, 1), others(3, 3, 3), load(1), false},
+		"traffic":           {rise(4, 5.9, 1), others(3, 3, 3), load(2), false},
+		"a little traffic":  {rise(4, 5.9, 1), others(3, 3, 3), load(1.9), true},
+		"calls are unknown": {rise(4, 5.9, 1), others(3, 3, 3), nil, true},
+		"two others":        {rise(4, 5.9, 1), others(3, 3), load(1), false},
+		"others as before":  {rise(4, 1.9, 1), others(1, 1, 1), load(1), false},
+		"ten times":         {rise(4, 5.9, 1), others(10, 10, 10), load(1), false},
+		"less than ten":     {rise(4, 5.9, 1), others(9.9, 9.9, 9.9), load(1), true},
+		"twice the others":  {rise(4, 6, 1), others(3, 3, 3), load(1), false},
+		"the median":        {rise(4, 5.9, 1), others(3, 1, 9), load(1), true},
+		"others of no load": {rise(4, 5.9, 1), append(others(3, 3), []float64{0, 0, 5, 5, 0}), load(1), false},
+	} {
+		if got := c.r.isNoise(c.others, c.calls); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
