@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -175,11 +176,11 @@ func TestWait(t *testing.T) {
 	if n := f.Wait(done); n != 2 {
 		t.Errorf("%d requests run, want 2", n)
 	}
-	waited := make(chan int)
+	waited := make(chan int, 1)
 	go func() { waited <- f.Wait(t.Context()) }()
 	f.finishRequest()
 	f.finishRequest()
-	if n := <-waited; n != 0 {
+	if n := testwait.Receive(t, "the end of Wait", waited); n != 0 {
 		t.Errorf("%d requests run after the last", n)
 	}
 }

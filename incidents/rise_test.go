@@ -264,7 +264,10 @@ func TestRiseEdges(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		slack := clocks + c.s.Interval
-		if !got.At.Equal(c.s.Times[c.from]) || got.Latest.Sub(got.At) != got.At.Sub(got.Earliest) || got.Latest.Sub(got.At) < slack || len(c.s.Times)-c.from > 6 && got.To.Sub(got.From) > 5*time.Minute && got.Latest.Sub(got.At) != slack {
+		if c.to-c.from < 4 { // of a few points the level is not known
+			slack += c.s.Step
+		}
+		if at := c.s.Times[c.from]; !got.At.Equal(at) || !got.Earliest.Equal(at.Add(-slack)) || !got.Latest.Equal(at.Add(slack)) {
 			t.Errorf("%s: the onset is %+v", name, got.Onset)
 		}
 	}
