@@ -231,10 +231,14 @@ func (r *Rows) Close() error {
 		return nil
 	}
 	var dropped Result
-	return r.c.during(r.ctx, func() error {
+	err := r.c.during(r.ctx, func() error {
 		_, err := r.c.readResults(&dropped, nil)
 		return err
 	})
+	if _, refused := errors.AsType[*ServerError](err); err != nil && !refused {
+		r.c.broken = true
+	}
+	return err
 }
 
 // interrupt interrupts reads and writes of the connection.
