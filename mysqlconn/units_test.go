@@ -207,10 +207,10 @@ func TestReadLimit(t *testing.T) {
 // TestWatch has a server that is silent: the connection lives as long as it is confirmed to be working, and fails once it was not for the limit.
 func TestWatch(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		confirmed int           // calls of alive that confirm
-		answer    time.Duration // after which the server responds; 0: never
-		fails     time.Duration // 0: it does not
+		name          string
+		confirmed     int           // calls of alive that confirm
+		respondsAfter time.Duration // after which the server responds; 0: never
+		fails         time.Duration // 0: it does not
 	}{
 		{"responds", 0, 2500 * time.Millisecond, 0},
 		{"confirmed, responds", 5, 7500 * time.Millisecond, 0},
@@ -233,8 +233,8 @@ func TestWatch(t *testing.T) {
 				go func() {
 					s := New(other)
 					hear(s)
-					if c.answer > 0 {
-						time.Sleep(c.answer)
+					if c.respondsAfter > 0 {
+						time.Sleep(c.respondsAfter)
 						say(s, okPacket...)
 					}
 				}()
