@@ -271,7 +271,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestUnsupported tells errors of an algorithm that is not supported from others.
+// TestUnsupported distinguishes errors of an algorithm that is not supported from others.
 func TestUnsupported(t *testing.T) {
 	for _, c := range []struct {
 		err  error
