@@ -332,8 +332,11 @@ func (u *utf8Reader) fill() {
 	n, err := u.r.Read(u.buf[cut:cap(u.buf)])
 	u.buf, u.next, u.err = u.buf[:cut+n], 0, err
 	u.valid = validPrefix(u.buf)
-	if rest := u.buf[u.valid:]; len(rest) > 0 && (utf8.FullRune(rest) || err != nil) {
+	switch rest := u.buf[u.valid:]; {
+	case utf8.FullRune(rest):
 		u.err = errUTF8
+	case len(rest) > 0 && err == io.EOF: //nolint:errorlint // as io.Reader says
+		u.err = io.ErrUnexpectedEOF // within a code point
 	}
 }
 

@@ -139,6 +139,20 @@ func TestDeployedEdges(t *testing.T) {
 		"others are called more":   {mix(20, 110, 150, 2), none + "10s deploy"},
 		"no others":                {mix(20, 10, 20, 2), none + "10s deploy"},
 		"called twice, and longer": {mix(20, 110, 120, 2.8), none + "10s deploy"},
+		"rows, and a slower server": {func(c *Case) {
+			rows(-30, 1, 2, 10, 10)(c)
+			c.Others = &Others{Statements: 6, Rose: 6, Calls: [2]float64{200, 190}}
+		}, "deploy: rows per call: 1.00 → 2.00"},
+		"called more, as are others": {func(c *Case) {
+			mix(100, 110, 165, 8)(c)
+			c.Others.Statements, c.Others.Rose = 4, 4
+		}, "deploy: its callers call it 10.0× as often, other statements as before"},
+		"a tag, and another client": {func(c *Case) {
+			release(0, 100, -10)(c)
+			for i := range c.Calls[1] {
+				c.Calls[1][i].Client = "10.0.0.9"
+			}
+		}, "deploy: tag release=v: 0 % → 100 % of its calls"},
 		"called twice, not longer": {mix(20, 110, 120, 2.79), "deploy: its callers call it 2.0× as often, other statements as before"},
 	} {
 		if got := said(Find(longer(c.change))); got != c.want {
