@@ -48,9 +48,9 @@ func candidateOf(text string, mode sqldigest.Mode) Candidate {
 func executed(c Candidate, text string, took time.Duration, values ...mysqlwire.BinaryValue) *querylog.Record {
 	r := teststmt.Record(1, took)
 	r.Start, r.Digest, r.Schema, r.Normalized = noon, c.Digest, c.Schema, []byte(c.Text)
-	r.Command, r.Text = mysqlwire.ComQuery, []byte(text)
+	r.Command, r.Text, r.TextBytes = mysqlwire.ComQuery, []byte(text), len(text)
 	if len(values) > 0 {
-		r.Command, r.Text, r.Binds = mysqlwire.ComStmtExecute, nil, values
+		r.Command, r.Text, r.TextBytes, r.Binds = mysqlwire.ComStmtExecute, nil, 0, values
 	}
 	return r
 }

@@ -14,8 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -137,6 +140,76 @@ func TestBudget(t *testing.T) {
 	none.SchemaChanged([]string{"a.b"})
 	if _, ok := none.State([16]byte{1}); ok {
 		t.Error("there is a state before candidates are known")
+	}
+}
+
+// TestDueOrder has the most urgent candidate due first, of equally urgent ones the one that was tried the longest time ago.
+func TestDueOrder(t *testing.T) {
+	b := newBench(t, "127.0.0.1:1", "")
+	for i := range 6 {
+		b.all = append(b.all, candidateOf(fmt.Sprintf("SELECT * FROM t%d", i), 0))
+	}
+	b.refresh(t.Context())
+	for i, c := range b.all {
+		b.Observe(executed(c, fmt.Sprintf("SELECT * FROM t%d", i), 1))
+	}
+	b.now = b.now.Add(time.Hour)
+	known := *b.candidates.Load()
+	of := func(i int) *candidate { return known[b.all[i].Digest] }
+	of(0).tried = b.now.Add(-maxAge)
+	of(1).tried = b.now.Add(-maxAge - 2)
+	of(2).tried = b.now.Add(-maxAge - 1)
+	of(3).tried, of(3).dirty = b.now.Add(-time.Minute), true
+	of(4).tried, of(4).why = b.now.Add(-2*maxAge), errType
+	var got []int
+	for c := b.due(b.now); c != nil && len(got) < 9; c = b.due(b.now) {
+		for i := range b.all {
+			if of(i) == c {
+				got = append(got, i)
+			}
+		}
+		c.dirty = false
+	}
+	if fmt.Sprint(got) != "[3 5 1 2 0]" {
+		t.Errorf("due in the order %v", got)
+	}
+}
+
+// TestEachStatementFails has a server fail to execute each statement of an EXPLAIN, in turn: none goes unnoticed.
+func TestEachStatementFails(t *testing.T) {
+	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+		t.Run(name, func(t *testing.T) {
+			s := testmysql.StartOrSkip(t, opts...)
+			must(t, s.Exec("CREATE TABLE t (a INT PRIMARY KEY, b INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"))
+			direct := newBench(t, s.Addr, testmysql.RootUser).server
+			_, err := direct.connect(t.Context())
+			must(t, err)
+			mode := direct.mode()
+			direct.close()
+			proxy := testproxy.StartFaulty(t, s.Addr)
+			for text, values := range map[string][]mysqlwire.BinaryValue{"SELECT * FROM t WHERE b > 1": nil, "UPDATE t SET b = ? WHERE a > ?": {longlong(1), longlong(1)}} {
+				killed := 0
+				proxy.EachFails(t, func() error {
+					b := newBench(t, proxy.Addr, testmysql.RootUser)
+					b.server = server{client: serverstats.NewClient(func() mysqlconn.Config {
+						return mysqlconn.Config{Addr: proxy.Addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
+					}), kill: func(string, uint32) error { killed++; return nil }}
+					defer b.server.close()
+					c := candidateOf(text, mode)
+					b.all = []Candidate{c}
+					b.refresh(t.Context())
+					b.Observe(executed(c, text, time.Second, values...))
+					plan, err := b.server.explain(t.Context(), (*b.candidates.Load())[c.Digest], b.judge)
+					if err == nil && (len(plan.Steps) != 1 || plan.Steps[0].Table != "t") {
+						t.Errorf("%s: %+v", text, plan)
+					}
+					return err
+				}, "SELECT VERSION(), CONNECTION_ID(),") // repeated without variables that the server does not have
+				if killed != 1 { // after the ROLLBACK that failed
+					t.Errorf("%s: %d connections were killed", text, killed)
+				}
+			}
+		})
 	}
 }
 
