@@ -18,7 +18,7 @@ import (
 // A player is a connection whose server has sent everything beforehand. It returns few bytes per read, and fails at one write.
 type player struct {
 	replay
-	failAt int // the write that fails; -1: none
+	failAt int // the write that fails, from 1; -1: none
 	writes int
 }
 
@@ -33,10 +33,10 @@ func playing(said []byte, failAt int) *player {
 func (p *player) Read(b []byte) (int, error) { return p.said.Read(b[:min(len(b), 7)]) }
 
 func (p *player) Write(b []byte) (int, error) {
+	p.writes++
 	if p.writes == p.failAt {
 		return 0, errLost
 	}
-	p.writes++
 	return p.heard.Write(b)
 }
 
@@ -308,7 +308,7 @@ func TestOperationFaults(t *testing.T) {
 				fails(fmt.Sprintf("cut after %d bytes", n), all[:n], -1, cause)
 			}
 			for n := range p.writes {
-				fails(fmt.Sprintf("write %d fails", n), all, n, errLost)
+				fails(fmt.Sprintf("write %d fails", n+1), all, n+1, errLost)
 			}
 			dead, cancel := context.WithCancelCause(t.Context())
 			cancel(errLost)

@@ -91,6 +91,42 @@ func TestPipelineRefused(t *testing.T) {
 	}
 }
 
+// TestContextEnds ends the context of a command that completes nevertheless: the connection is broken, since a deadline may have interrupted it.
+func TestContextEnds(t *testing.T) {
+	caps := capsBase | mysqlwire.CapDeprecateEOF
+	all, _ := sent([]reply{{1, resultSet(caps, 0, "\x011\x012", "\x013\x014")}})
+	for _, ends := range []bool{false, true} {
+		c := &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: DefaultMaxPacket}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := c.Query(ctx, "SELECT", func(mysqlwire.TextRow) error {
+			if ends {
+				cancel()
+			}
+			return nil
+		})
+		if err != nil || c.Broken() != ends {
+			t.Errorf("it ends meanwhile: %t: %v, broken: %t", ends, err, c.Broken())
+		}
+		cancel()
+		c = &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: DefaultMaxPacket}
+		ctx, cancel = context.WithCancel(t.Context())
+		r, err := c.Stream(ctx, "SELECT")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ends {
+			cancel()
+		}
+		for err == nil {
+			_, err = r.Next()
+		}
+		if err := r.Close(); err != nil || c.Broken() != ends {
+			t.Errorf("a stream, it ends meanwhile: %t: %v, broken: %t", ends, err, c.Broken())
+		}
+		cancel()
+	}
+}
+
 // TestBuffer has the functions of the read buffer at the ends of its room.
 func TestBuffer(t *testing.T) {
 	p := &player{failAt: -1}

@@ -143,17 +143,29 @@ type cut struct {
 	g *modelGateway
 }
 
-// run runs a cutover, as a copy does whose rows are in the target.
-func (k *cut) run() (report *Report, err error) {
-	ctx, cancel := context.WithCancel(k.s.t.Context())
-	defer cancel()
+// options switch the clients of the gateway.
+func (k *cut) options() *Options {
 	o := &Options{Gateway: gatewayclient.Gateway{URL: k.g.URL}, Back: k.s.direct, Lag: testwait.Limit, MaxPause: 200 * time.Millisecond, Tries: 3}
 	k.s.must(o.Validate())
-	c, err := Open(ctx, o, Copy{
+	return o
+}
+
+// of returns the copy.
+func (k *cut) of() Copy {
+	return Copy{
 		Source: k.s.source, Sources: []string{"source"}, Target: k.s.through, To: k.s.c, State: k.state, Specs: []tabledef.Spec{*k.table.Spec}, Tables: []*tabledef.Table{k.table},
 		Writer: func() *state.Writer { return k.writer(k.s.through) }, Follow: true, Patience: testwait.Limit, Workers: 1, Count: func(*follow.Counts) {}, Waits: k.s.waits,
 		Observe: func(telemetry.Event) {}, Unequal: func() int { return 0 }, Watch: func(*follow.Follower, telemetry.RunPhase) {},
-	})
+	}
+}
+
+// run runs a cutover, as a copy does whose rows are in the target.
+func (k *cut) run() (report *Report, err error) { return k.runWith(k.options(), k.of()) }
+
+func (k *cut) runWith(o *Options, copy Copy) (report *Report, err error) {
+	ctx, cancel := context.WithCancel(k.s.t.Context())
+	defer cancel()
+	c, err := Open(ctx, o, copy)
 	if err != nil {
 		return nil, err
 	}
