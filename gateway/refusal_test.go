@@ -486,6 +486,36 @@ func TestLongRefusal(t *testing.T) {
 	}
 }
 
+// TestRefusedMeanwhile sets rules while a long text of several statements arrives, whose first ones the server has received: the client receives an
+// error, and the session ends before the last statement.
+func TestRefusedMeanwhile(t *testing.T) {
+	r := startRefusals(t, []testmysql.Option{testmysql.WithArgs("--max-allowed-packet=64M")})
+	c := r.connect(t, r.addr, testmysql.AppUser, mysqlwire.CapMultiStatements)
+	defer c.Close()
+	text := "do 1; select b /* " + strings.Repeat("x", 15<<20) + " */ from hidden.secret"
+	message, _ := mysqlwire.AppendPacket(nil, query(text), 0)
+	if _, err := c.Write(message[:14<<20]); err != nil { // more than the sockets have room for
+		t.Fatal(err)
+	}
+	must(t, r.planner.SetRules([]sqlplan.Rule{{Name: "hidden", Action: sqlplan.ActionBlock, Tables: []string{"hidden.*"}}}))
+	if _, err := c.Write(message[14<<20:]); err != nil {
+		t.Fatal(err)
+	}
+	c.Seq = 1
+	p, err := c.ReadMessage(1 << 16)
+	var e mysqlwire.Err
+	if err == nil {
+		err = e.Decode(p)
+	}
+	if err != nil || e.Number != mysqlwire.ErrnoSpecificAccessDenied {
+		t.Errorf("got error %d, %v", e.Number, err)
+	}
+	if _, err := c.ReadMessage(1 << 16); err == nil {
+		t.Error("the session continues")
+	}
+	must(t, r.planner.SetRules(nil))
+}
+
 // TestLastPrepared refuses a PREPARE after more statements than are kept, and when the server's limit of prepared
 // statements is reached: there is no last prepared statement, and the one before it is not executed.
 func TestLastPrepared(t *testing.T) {
