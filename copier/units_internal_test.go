@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gatewayclient"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/throttle"
 )
@@ -192,9 +194,8 @@ func TestControlResponses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
+		var serving sync.WaitGroup
+		serving.Go(func() {
 			conn, err := l.Accept()
 			if err != nil {
 				return
@@ -202,14 +203,14 @@ func TestControlResponses(t *testing.T) {
 			_, _ = conn.Read(make([]byte, 4096))
 			_, _ = conn.Write([]byte(response))
 			_ = conn.Close()
-		}()
+		})
 		c := NewControl(path)
 		if s, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v", response, s, err)
 		}
 		c.Close()
 		_ = l.Close()
-		<-done
+		testwait.Group(t, "the response to be sent", &serving)
 	}
 	if _, err := serveControl(filepath.Join(dir, strings.Repeat("x", maxSocketPath)), controlled{}); err == nil || !strings.Contains(err.Error(), "name a shorter one") {
 		t.Errorf("a long path: %v", err)
