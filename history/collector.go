@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -128,7 +127,7 @@ func (a *Archive) sums() *archiveSums {
 	n := &archiveSums{
 		number: int64(in.number), written: in.writer.counts.lastWritten.Load(), round: time.Duration(in.writer.counts.lastNanos.Load()), stopped: in.stopped.Load(),
 	}
-	if start := localdb.WholeStart(in.db.Current()); start != math.MaxInt64 {
+	if start := in.db.WholeStart(); start != math.MaxInt64 {
 		n.start = float64(start) / 1000
 	}
 	if until := in.rollups.Until(); !until.IsZero() {

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/history/localdb"
 	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
@@ -192,7 +191,7 @@ func (in *instance) readLedger(ctx context.Context, stage ledgerStage, lines []l
 	}
 	// The series' samples before the first line may be as old as PromQL still finds.
 	mint, maxt := lines[0].since-stmtseries.Lookback.Milliseconds(), lines[len(lines)-1].last
-	if mint < localdb.WholeStart(in.db.Current()) && in.options.Gateway.Status().LastGood.IsZero() {
+	if mint < in.db.WholeStart() && in.options.Gateway.Status().LastGood.IsZero() {
 		return nil, blocksync.ErrNotSynced
 	}
 	for i, digests := range digestParts(stage) {

@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/annotations"
-
-	"github.com/taredb/tare/history/localdb"
 )
 
 // A queryable reads the head, the local blocks and the bucket.
@@ -76,7 +74,7 @@ func (q *queryable) Querier(mint, maxt int64) (storage.Querier, error) {
 	// The queriers keep their blocks open. A block that is deleted from here on makes the start later, and
 	// samples from both sides are returned once.
 	in := all[len(all)-1]
-	start := localdb.WholeStart(in.db.Current())
+	start := in.db.WholeStart()
 	bucket, err := q.bucket.Querier(mint, maxt)
 	if err != nil {
 		return failed(err)

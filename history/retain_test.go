@@ -399,7 +399,7 @@ func TestBucketRetentionReaders(t *testing.T) {
 	h.must(h.archive.Ship(t.Context()))
 	h.must(h.rig.gateway.Sync(t.Context()))
 	h.must(h.archive.Maintain(t.Context())) // deletes local blocks
-	start := localdb.WholeStart(h.db())
+	start := localdb.NewDatabase(h.db()).WholeStart()
 	blocks := len(h.rig.gateway.Blocks())
 	if blocks < 5 || start < h.now.Add(-6*time.Hour).UnixMilli() {
 		t.Fatalf("%d blocks in the bucket, local ones since %v", blocks, time.UnixMilli(start))

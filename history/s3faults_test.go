@@ -222,7 +222,7 @@ func TestMove(t *testing.T) {
 	}
 	h.must(h.archive.Maintain(t.Context()))
 	wrong("afterwards", false)
-	if start := localdb.WholeStart(h.db()); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
+	if start := localdb.NewDatabase(h.db()).WholeStart(); start < h.now.Add(-6*time.Hour).UnixMilli() || len(h.rig.gateway.Blocks()) < 4 {
 		t.Errorf("local data begins at %v; the bucket serves %d blocks: nothing has moved", time.UnixMilli(start), len(h.rig.gateway.Blocks()))
 	}
 	t.Logf("%d of %d results failed; faults: %v", failed, rounds*len(questions), proxy.Done())

@@ -20,6 +20,11 @@ type Database struct {
 	readers int
 	closing bool
 	idle    chan struct{} // non-nil while Replace waits for readers
+
+	first struct { // guarded by mu: the time of the first sample of db's head, if a gap is before it
+		db          *tsdb.DB
+		least, time int64
+	}
 }
 
 var _ storage.Queryable = (*Database)(nil)

@@ -2,6 +2,7 @@ package localdb
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
 	"github.com/prometheus/prometheus/util/compression"
 )
 
@@ -73,9 +76,11 @@ func LastTime(db *tsdb.DB) int64 {
 // WholeStart returns the time in milliseconds from which on the database has all samples without a gap: after
 // a block that was set aside, older samples are read from the bucket. It returns math.MaxInt64 if the
 // database is empty.
-func WholeStart(db *tsdb.DB) int64 {
-	metas := slices.SortedFunc(slices.Values(db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
-	start := db.Head().MinTime()
+func (d *Database) WholeStart() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	metas := slices.SortedFunc(slices.Values(d.db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
+	start := d.headStart()
 	for _, m := range metas {
 		if start != math.MaxInt64 && start-m.MaxTime > maxBlockGap.Milliseconds() {
 			break
@@ -83,6 +88,43 @@ func WholeStart(db *tsdb.DB) int64 {
 		start = min(start, m.MinTime)
 	}
 	return start
+}
+
+// headStart returns the time of the first sample of the head; math.MaxInt64 if there is none. The time that the head has is that of the
+// end of the newest block, even where the block after it is missing. Without a gap between them, few series are read; the result with
+// one is kept, as no earlier samples are appended.
+func (d *Database) headStart() int64 {
+	head := d.db.Head()
+	least := head.MinTime()
+	if d.first.db == d.db && d.first.least == least {
+		return d.first.time
+	}
+	ix, err := head.Index()
+	if err != nil {
+		return least
+	}
+	defer func() { _ = ix.Close() }() // of memory
+	name, value := index.AllPostingsKey()
+	all, err := ix.Postings(context.Background(), name, value)
+	if err != nil {
+		return least
+	}
+	first := int64(math.MaxInt64)
+	var parts []chunks.Meta
+	var names labels.ScratchBuilder
+	for all.Next() {
+		// A series that was removed meanwhile has no samples.
+		if err := ix.Series(all.At(), &names, &parts); err != nil || len(parts) == 0 {
+			continue
+		}
+		if first = min(first, max(parts[0].MinTime, least)); first-least <= maxBlockGap.Milliseconds() {
+			return first
+		}
+	}
+	if first != math.MaxInt64 {
+		d.first.db, d.first.least, d.first.time = d.db, least, first
+	}
+	return first
 }
 
 // maxBlockGap exceeds the time between two blocks of a process that was not stopped: it writes a sample every
