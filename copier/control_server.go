@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/httpserver"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/throttle"
 )
 
@@ -236,7 +237,7 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(c.status()) // the client may have disconnected
+		_ = visible.NewEncoder(w).Encode(c.status()) // the client may have disconnected
 	}
 	return map[string]http.HandlerFunc{
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { response(w, nil) },

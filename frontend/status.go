@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/internal/visible"
 )
 
 const (
@@ -188,7 +189,7 @@ func writeError(w http.ResponseWriter, e *StatusError) {
 		h.Set("Retry-After", e.RetryAfter)
 	}
 	w.WriteHeader(e.Code)
-	body, err := json.Marshal(struct {
+	body, err := visible.MarshalJSON(struct {
 		Status    string `json:"status"`
 		ErrorType string `json:"errorType"`
 		Error     string `json:"error"`

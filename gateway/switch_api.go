@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // RouteStatus is the response to GET /api/v1/route.
@@ -207,7 +208,7 @@ func (c *switcher) respond(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	if err := json.NewEncoder(w).Encode(v); err != nil {
+	if err := visible.NewEncoder(w).Encode(v); err != nil {
 		c.diag.Debug("route response aborted", "error", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // Pattern is the path of the API.
@@ -68,7 +69,7 @@ func (s *Store) respond(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	if err := json.NewEncoder(w).Encode(v); err != nil {
+	if err := visible.NewEncoder(w).Encode(v); err != nil {
 		s.opts.Log.Debug("response aborted", "error", err)
 	}
 }

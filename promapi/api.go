@@ -2,7 +2,6 @@ package promapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/visible"
 )
 
 // An API is an http.Handler for all endpoints under Options.Prefix. It is safe for concurrent use.
@@ -411,7 +411,7 @@ func (c *call) fail(e *Error) {
 
 // respond responds with a small value as data.
 func (c *call) respond(v any) *Error {
-	b, err := json.Marshal(v)
+	b, err := visible.MarshalJSON(v)
 	if err != nil {
 		return &Error{Type: Internal, Err: err}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/internal/visible"
 )
 
 // appendTimestamp appends milliseconds as seconds: 1435781451.781. It does not allocate if dst has room.
@@ -57,7 +59,8 @@ func appendTime(dst []byte, ms int64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, and control characters and those that set the reading
+// direction become escapes: Prometheus writes them as they are.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -69,10 +72,14 @@ func appendString(dst []byte, s string) []byte {
 		}
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
+			switch {
+			case r == utf8.RuneError && size == 1:
 				dst = append(dst, s[start:i]...)
 				dst = append(dst, `\ufffd`...)
 				start = i + 1
+			case visible.IsControl(r):
+				dst = visible.AppendEscape(append(dst, s[start:i]...), r)
+				start = i + size
 			}
 			i += size
 			continue
@@ -110,10 +117,8 @@ func appendText(dst []byte, s string) []byte {
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, `\ufffd`...)
 			start = i + 1
-		case r == '\u2028' || r == '\u2029':
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\u202`...)
-			dst = append(dst, hexDigits[r&0xf])
+		case visible.IsControl(r): // those that end lines of JavaScript among them
+			dst = visible.AppendEscape(append(dst, s[start:i]...), r)
 			start = i + size
 		}
 		i += size

@@ -3,7 +3,6 @@ package statements
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/stmtstats"
 )
 
@@ -97,7 +97,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	enc := json.NewEncoder(w)
+	enc := visible.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(h.response(top, q.Compare)); err != nil {
 		h.Log.Debug("statements response aborted", "error", err)

@@ -1,9 +1,9 @@
 package storegateway
 
 import (
-	"encoding/json"
 	"net/http"
 
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/storegateway/blocksync"
 )
 
@@ -106,7 +106,7 @@ func StatusHandler(g *Gateway) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		// A failed write means that the client disconnected.
-		_ = json.NewEncoder(w).Encode(struct {
+		_ = visible.NewEncoder(w).Encode(struct {
 			Status string     `json:"status"`
 			Data   StatusPage `json:"data"`
 		}{"success", g.StatusPage()})

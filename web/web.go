@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -332,7 +331,7 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := json.NewEncoder(w).Encode(v); err != nil {
+	if err := visible.NewEncoder(w).Encode(v); err != nil {
 		s.opts.Log.Debug("response aborted", "error", err)
 	}
 }

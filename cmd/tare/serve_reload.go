@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/sqlplan"
 	"github.com/taredb/tare/web"
@@ -65,6 +65,6 @@ func (s *service) reloadRoute() web.Route {
 		if result.Error != "" {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
-		_ = json.NewEncoder(w).Encode(result) // the client may have disconnected
+		_ = visible.NewEncoder(w).Encode(result) // the client may have disconnected
 	}))
 }

@@ -1,7 +1,6 @@
 package visible
 
 import (
-	"fmt"
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -40,14 +39,19 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// appendCode appends the code of r as in JSON.
+// appendCode appends the code of r as in JSON. It does not allocate if out has room.
 func appendCode(out []byte, r rune) []byte {
 	if r == utf8.RuneError {
 		return utf8.AppendRune(out, r)
 	}
 	if r > 0xffff {
 		high, low := utf16.EncodeRune(r)
-		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		return appendUnit(appendUnit(out, high), low)
 	}
-	return fmt.Appendf(out, `\u%04x`, r)
+	return appendUnit(out, r)
+}
+
+func appendUnit(out []byte, u rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(out, '\\', 'u', digits[u>>12&15], digits[u>>8&15], digits[u>>4&15], digits[u&15])
 }
