@@ -152,6 +152,12 @@ func TestErrorTexts(t *testing.T) {
 	if got := l.get("").errorText(t); !strings.Contains(got, "2 shards were asked at once") {
 		t.Errorf("too many of two: %s", got)
 	}
+	for body, counted := range map[string]bool{`{"data":[]}`: true, `{"data":[`: false} {
+		l := newFleet(t, false, nil, says(body))
+		if r := l.get("&count_by=job"); (r.code == http.StatusOK) != counted || (r.header.Get(countHeader) == "job") != counted {
+			t.Errorf("%s counted: %d, header %q", body, r.code, r.header.Get(countHeader))
+		}
+	}
 	w := httptest.NewRecorder()
 	l.frontend.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/cardinality/other?selector=up", nil))
 	if w.Code != http.StatusNotFound {
