@@ -210,7 +210,7 @@ func (s *Sample) Of(digest [16]byte, from, to time.Time) []Call {
 	first, last := from.UnixNano(), to.UnixNano()
 	at := stratumOf(&digest)
 	var all []Call
-	for number := max(first/int64(interval), last/int64(interval)-int64(len(s.spans))+1); number <= last/int64(interval); number++ {
+	for number := max(first/int64(interval), (last-1)/int64(interval)-int64(len(s.spans))+1); number <= (last-1)/int64(interval); number++ {
 		m := &s.spans[int(uint64(number)%uint64(len(s.spans)))]
 		if m.number.Load() != number {
 			continue
@@ -233,7 +233,7 @@ func (s *Sample) All(from, to time.Time) iter.Seq2[[16]byte, Call] {
 	first, last := from.UnixNano(), to.UnixNano()
 	return func(yield func([16]byte, Call) bool) {
 		var slots [numSlots]slot
-		for number := max(first/int64(interval), last/int64(interval)-int64(len(s.spans))+1); number <= last/int64(interval); number++ {
+		for number := max(first/int64(interval), (last-1)/int64(interval)-int64(len(s.spans))+1); number <= (last-1)/int64(interval); number++ {
 			m := &s.spans[int(uint64(number)%uint64(len(s.spans)))]
 			if m.number.Load() != number {
 				continue
