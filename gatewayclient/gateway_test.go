@@ -124,13 +124,15 @@ func TestP99(t *testing.T) {
 	}
 	fails := func(want string) {
 		t.Helper()
-		if _, err := g.P99(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("got %v, want %s", err, want)
+		if v, err := g.P99(t.Context()); v != 0 || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, %v, want %s", v, err, want)
 		}
 	}
 	for _, resp = range []string{"", "{}", "[1]", `{"p99_us": "fast"}`} {
 		fails("reports no p99: is it a tare serve?")
 	}
+	resp = `{"p99_us": -1}`
+	fails("which is no latency")
 	code = http.StatusUnauthorized
 	fails("requires an account (401): use --gateway-token-file, or")
 	gone := New(&Gateway{URL: "http://me:hunter2@" + down})

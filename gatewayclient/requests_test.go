@@ -1,6 +1,7 @@
 package gatewayclient
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,6 +40,34 @@ func TestRequests(t *testing.T) {
 	} {
 		if is, err := tt.do(); err != nil || got != tt.want || is != tt.is {
 			t.Errorf("%q, %q, %v; want %q, %q", got, is, err, tt.want, tt.is)
+		}
+	}
+}
+
+// TestRefusedCalls has each call refused: all but MaySwitch, which asks for the account alone, return it as an error.
+func TestRefusedCalls(t *testing.T) {
+	code := http.StatusConflict
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		fmt.Fprint(w, "a pause is under way")
+	}))
+	defer s.Close()
+	c, ctx := New(&Gateway{URL: s.URL}), t.Context()
+	defer c.Close()
+	for _, code = range []int{http.StatusConflict, http.StatusNotFound, http.StatusForbidden} {
+		for name, do := range map[string]func() error{
+			"Route":   func() error { _, err := c.Route(ctx); return err },
+			"Pause":   func() error { _, err := c.Pause(ctx, time.Second); return err },
+			"Switch":  func() error { _, err := c.Switch(ctx, "t", "standby", false); return err },
+			"Release": func() error { return c.Release(ctx, "t") },
+		} {
+			var refused RefusedError
+			if err := do(); !errors.As(err, &refused) || code == http.StatusConflict && !strings.Contains(err.Error(), "a pause is under way") {
+				t.Errorf("%s with status %d: %v", name, code, err)
+			}
+		}
+		if err := c.MaySwitch(ctx); (err != nil) != (code == http.StatusForbidden) {
+			t.Errorf("MaySwitch with status %d: %v", code, err)
 		}
 	}
 }
