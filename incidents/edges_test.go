@@ -147,6 +147,12 @@ func TestDeployedEdges(t *testing.T) {
 			mix(100, 110, 165, 8)(c)
 			c.Others.Statements, c.Others.Rose = 4, 4
 		}, "deploy: its callers call it 10.0× as often, other statements as before"},
+		"two tags": {func(c *Case) {
+			release(0, 100, -10)(c)
+			for i := range c.Calls[1] {
+				c.Calls[1][i].Tags = append(c.Calls[1][i].Tags, calls.Tag{Key: "build", Value: "7"})
+			}
+		}, "deploy: tag build=7: 0 % → 100 % of its calls"},
 		"a tag, and another client": {func(c *Case) {
 			release(0, 100, -10)(c)
 			for i := range c.Calls[1] {
@@ -291,6 +297,8 @@ func TestErrorsAndServer(t *testing.T) {
 		"not so many more":     {server(4, 4, 10, 14.9, 1.2), slower(4, 4)},
 		"more calls":           {server(4, 4, 10, 15, 0.2), "traffic: 4 of 4 other statements rose at the same time, 1.5× as many calls (more calls of all statements)"},
 		"not enough calls":     {server(4, 4, 10, 14.9, 0.2), "none"},
+		"few calls":            {server(4, 4, 0.5, 1, 0.2), "traffic: 4 of 4 other statements rose at the same time, 2.0× as many calls (more calls of all statements)"},
+		"few calls, longer":    {server(4, 4, 0.5, 1, 1.2), "none"},
 		"a new statement":      {func(c *Case) { server(4, 4, 10, 10, 1.2)(c); c.New = true }, "none"},
 	} {
 		if got := said(Find(longer(c.change))); got != c.want {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -393,5 +395,90 @@ func TestCutText(t *testing.T) {
 		if got := string(cutText([]byte(text), 4)); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestUnusableDirectory returns an error for a directory that cannot exist, and for one that another table uses.
+func TestUnusableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if table, err := OpenTable(Options{MaxDigests: 40, Dir: filepath.Join(file, "table")}); err == nil {
+		t.Errorf("below a file: %v", table.Close())
+	}
+	used := filepath.Join(dir, "a", "b")
+	table := mustOpen(t, Options{MaxDigests: 40, Dir: used})
+	if other, err := OpenTable(Options{MaxDigests: 40, Dir: used}); err == nil {
+		t.Errorf("a directory in use: %v", other.Close())
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, Options{MaxDigests: 40, Dir: used})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestResized keeps the Keys, their texts and counts in a table of another size, and gives up those for which it has no room.
+func TestResized(t *testing.T) {
+	dir := t.TempDir()
+	counts := func(digests int, do func(*Table)) (got []string) {
+		table := mustOpen(t, Options{MaxDigests: digests, Dir: dir})
+		defer func() {
+			if err := table.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		do(table)
+		if err := table.Each(func(s *Sample) error {
+			if s.Calls > 0 {
+				got = append(got, fmt.Sprintf("%s %d %s %d %d", s.Kind, s.Digest[3], s.Text, s.Calls, s.Histogram.Count()))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		return got
+	}
+	observe := func(from, to int) func(*Table) {
+		return func(table *Table) {
+			for n := from; n < to; n++ {
+				for range n + 1 {
+					r := teststmt.Record(n, time.Duration(n+1)*time.Millisecond)
+					r.Normalized = []byte(strings.Repeat("text ", 1+40*n))
+					r.Schema = strings.Repeat("s", 1+10*n)
+					table.Observe(r)
+				}
+			}
+		}
+	}
+	none := func(*Table) {}
+	before := counts(40, observe(0, 20))
+	if len(before) != 20 {
+		t.Fatalf("%d Keys", len(before))
+	}
+	if after := counts(100, none); !slices.Equal(before, after) {
+		t.Errorf("in a larger table: %q, want %q", after, before)
+	}
+	if after := counts(50, none); !slices.Equal(before, after) {
+		t.Errorf("in a smaller table: %q, want %q", after, before)
+	}
+	more := counts(100, observe(20, 60))
+	less := counts(40, none)
+	total := func(all []string) (n int) {
+		for _, line := range all {
+			fields := strings.Fields(line)
+			var calls int
+			_, _ = fmt.Sscan(fields[len(fields)-2], &calls)
+			n += calls
+		}
+		return n
+	}
+	if len(more) < 21 || len(less) > len(more) || total(less) != 60*61/2 || total(more) != total(less) {
+		t.Errorf("%d Keys with %d calls became %d with %d", len(more), total(more), len(less), total(less))
 	}
 }

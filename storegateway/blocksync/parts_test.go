@@ -94,6 +94,12 @@ func TestTimeRanges(t *testing.T) {
 	if m := tenant.Missing(0, 400, AnyResolution, nil, nil); len(m.gaps) != 0 {
 		t.Errorf("before the block: %v", m.Warnings())
 	}
+	tenant.blocks = []*block{{id: idOf(1), minTime: 1200, maxTime: 1500}}
+	for _, c := range [][2]int64{{0, 1800}, {1100, 3000}, {0, 3000}} {
+		if m := tenant.Missing(c[0], c[1], AnyResolution, nil, nil); len(m.gaps) != 0 {
+			t.Errorf("a block within the range, %v: %v", c, m.Warnings())
+		}
+	}
 	tenant.skipped = []SkippedBlock{{ID: idOf(2).String(), Reason: SkipTimeRange}, {ID: idOf(3).String(), Reason: SkipMarked}}
 	if found := tenant.outside(); len(found) != 1 {
 		t.Errorf("outside: %v", found)
@@ -359,6 +365,18 @@ func TestBucketIndex(t *testing.T) {
 		}
 		if name == "version 1" && (len(index.Blocks) != 1 || index.Marks[0].DeletionTime != 5 || index.UpdatedAt != 9) {
 			t.Errorf("%+v", index)
+		}
+	}
+}
+
+// TestDeletionMarks parses marks of version 1 with a time.
+func TestDeletionMarks(t *testing.T) {
+	for text, want := range map[string]int64{
+		`{"version":1,"deletion_time":5}`: 5, `{"version":1,"deletion_time":1}`: 1, `{"version":1,"deletion_time":0}`: 0, `{"version":1,"deletion_time":-1}`: 0, `{"version":2,"deletion_time":5}`: 0,
+		`{"deletion_time":5}`: 0, `{"version":1,"deletion_time":5`: 0, `{"version":1,"deletion_time":5}x`: 0, `{"version":1,"deletion_time":5,"id":7}`: 0,
+	} {
+		if got, err := parseDeletionMark([]byte(text)); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%s: %d (%v), want %d", text, got, err, want)
 		}
 	}
 }
