@@ -363,6 +363,64 @@ func TestLostWriter(t *testing.T) {
 	}
 }
 
+// TestShortWriter expects an error if the writer takes fewer bytes than it is given, without one of its own, and errors of closing.
+func TestShortWriter(t *testing.T) {
+	gone := errors.New("not closed")
+	for i, failing := range []bool{false, true} {
+		b := NewMerger(MergerOptions{Workers: 1}).Merge([]Source{{Shard: "1", Body: failingBody{strings.NewReader(`{"data":[]}`), gone}}}, Request{})
+		if !failing {
+			if n, err := b.WriteTo(writerFunc(func(p []byte) (int, error) { return len(p) - 1, nil })); !errors.Is(err, io.ErrShortWrite) || n == 0 {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		}
+		if err := b.Close(); i == 1 && !errors.Is(err, gone) {
+			t.Errorf("a body that cannot be closed: %v", err)
+		}
+		if err := b.Close(); err != nil {
+			t.Errorf("closed twice: %v", err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A failingBody cannot be closed.
+type failingBody struct {
+	io.Reader
+	err error
+}
+
+func (f failingBody) Close() error { return f.err }
+
+// TestHashSet keeps hashes in each of its segments within its bytes: each doubling counts the slots that it replaces, too.
+func TestHashSet(t *testing.T) {
+	s := hashSet{allowed: 16 * 128 * 8}
+	added := uint64(0)
+	for i := uint64(1); i <= 96; i++ { // three quarters of 128 slots
+		for segment := range uint64(16) {
+			h := segment<<60 | i
+			for _, fresh := range []bool{true, false} {
+				got, err := s.add(h)
+				if _, full := errors.AsType[*BudgetError](err); full {
+					if i < 48 { // three quarters of 64 slots, which all segments have room for
+						t.Fatalf("%d in each segment: %v", i, err)
+					}
+					continue
+				}
+				if err != nil || got != fresh {
+					t.Fatalf("%x: %v (%v), want %v", h, got, err, fresh)
+				}
+				added++
+			}
+		}
+	}
+	if s.used > s.allowed || added < 2*47*16 {
+		t.Errorf("%d of %d bytes, %d added", s.used, s.allowed, added/2)
+	}
+}
+
 type failingWriter struct {
 	left int
 	err  error
