@@ -81,6 +81,7 @@ var variable = regexp.MustCompile(`x?'[^']*'|[0-9]+`)
 func TestListFails(t *testing.T) {
 	d := newDatabase(t, "MariaDB")
 	proxy := testproxy.StartFaulty(t, d.server.Addr)
+	d.exec("CREATE DATABASE IF NOT EXISTS " + Schema)
 	for _, table := range []string{"a", "b"} {
 		d.exec("CREATE TABLE "+d.schema+"."+table+" (id INT PRIMARY KEY)", "CREATE TABLE "+d.schema+"._tare_old_"+table+" (id INT PRIMARY KEY)")
 		s, err := Parse(d.schema, table, "ADD COLUMN n INT")
@@ -91,11 +92,19 @@ func TestListFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	d.exec("CREATE TABLE "+d.schema+".c (id INT PRIMARY KEY)", "CREATE TABLE "+d.schema+"._tare_new_c (id INT PRIMARY KEY)") // a copy that is unfinished
+	s, err := Parse(d.schema, "c", "ADD COLUMN n INT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobRecords.save(t.Context(), d.connect(), s, &job{Clauses: s.Text}); err != nil {
+		t.Fatal(err)
+	}
 	o := d.options("a", "")
 	o.On.Addr, o.On.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
 	proxy.EachFails(t, func() error { _, err := List(t.Context(), o); return err }, doneWithout[1])
 	all, err := List(t.Context(), o)
-	if err != nil || len(all) < 2 {
+	if err != nil || len(all) < 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if dropped, err := Cleanup(t.Context(), o); err != nil || len(dropped) > 0 {

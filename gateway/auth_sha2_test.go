@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"errors"
 	"net"
@@ -200,6 +201,37 @@ func TestLoginCachingSHA2(t *testing.T) {
 				denied("")
 			})
 		}
+	}
+}
+
+// TestClientLeavesWhenAsked has a client over TLS leave when it is asked for its password in clear: the backend gets neither a password nor a
+// request for its public key.
+func TestClientLeavesWhenAsked(t *testing.T) {
+	back := startWiretap(t, testscript.NewSHA2Server(t, "tare", secret).Start(t))
+	g := startGateway(t, back.addr, func(o *gateway.Options) {
+		o.Backend.TLS, o.Backend.Key.Request, o.ClientTLS = mysqlconn.TLSDisabled, true, gateway.ClientTLSPreferred
+	})
+	c, _ := newcomer(t, g.addr)
+	caps := testscript.Capabilities&^mysqlwire.CapConnectWithDB | mysqlwire.CapSSL
+	must(t, c.WriteMessage(mysqlwire.SSLRequest{Capabilities: caps, MaxPacket: 1 << 24, Charset: 45}.AppendTo(nil)))
+	conn := tls.Client(c.NetConn(), &tls.Config{InsecureSkipVerify: true})
+	must(t, conn.Handshake())
+	c.Upgrade(conn)
+	wrong := make([]byte, 32)
+	p := respond(t, c, mysqlwire.HandshakeResponse{Capabilities: caps, MaxPacket: 1 << 24, Charset: 45, User: []byte("tare"), AuthPlugin: []byte("caching_sha2_password"), AuthResponse: wrong})
+	if p[0] == mysqlwire.MarkEOF { // with another challenge
+		must(t, c.WriteMessage(wrong))
+		var err error
+		p, err = c.ReadMessage(1 << 16)
+		must(t, err)
+	}
+	if !bytes.Equal(p, []byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}) {
+		t.Fatalf("the client is not asked for its password: %q", p)
+	}
+	_ = c.Close() // with an alert, which the gateway reads
+	testwait.Equal(t, "the session to end", 0, g.Sessions)
+	if sent, _ := back.take(); hasPacket(sent, mysqlwire.SHA2RequestKey) {
+		t.Error("the gateway asked for the public key")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -349,4 +350,115 @@ func TestHandoverFaults(t *testing.T) {
 	}
 	reset()
 	t.Log(outcomes)
+}
+
+// TestHandoverStatements has the server fail at each statement by which a handover makes the source read-only, or writable again at the next start,
+// in turn: it fails with the server's error.
+func TestHandoverStatements(t *testing.T) {
+	h := &handed{sides: newSides(t)}
+	h.parts = []*copied{h.copy("dst"), h.copy("dst2")}
+	reset := func() {
+		for _, k := range h.parts {
+			k.reset()
+		}
+	}
+	reset()
+	p := binlog.Position{File: "binlog.000001", Offset: 4}
+	for _, k := range h.parts {
+		k.release()
+	}
+	h.proxy.EachFails(t, func() error {
+		for i, k := range h.parts {
+			k.acquire()
+			r := record{k.state}
+			if i == 0 {
+				h.must(r.recordCutting(t.Context(), k.holder, p, p))
+				h.must(r.recordPhase(t.Context(), k.holder, phaseHanding))
+			}
+			k.release()
+		}
+		h.exec("SET GLOBAL read_only = 1")
+		done, err := h.new(h.through).Begin(t.Context(), h.targets(h.through), false)
+		if writable := h.column("SELECT @@GLOBAL.read_only")[0] == "0"; err == nil && (done || !writable) {
+			t.Errorf("begun: %t, the source is writable: %t", done, writable)
+		}
+		return err
+	}, "SELECT VERSION(), CONNECTION_ID(),", "SET @@SESSION.max_statement_time = ") // settings that are set in other forms then
+	for _, k := range h.parts {
+		k.acquire()
+	}
+	reset()
+	h.proxy.Set(0, "")
+	h.must(h.run(h.new(h.through), h.through))
+	seen := make(map[string]bool)
+	for i, sql := range h.proxy.Packets() {
+		if form := statementNumbers.ReplaceAllString(sql, "?"); seen[form] || !ofLock.MatchString(form) {
+			continue
+		} else {
+			seen[form] = true
+		}
+		reset()
+		h.proxy.Set(i+1, testproxy.Failed)
+		err := h.run(h.new(h.through), h.through)
+		sent := h.proxy.Sent()
+		h.proxy.Set(0, "")
+		if ofLock.MatchString(sent) && (err == nil || !strings.Contains(err.Error(), testproxy.RefusedText)) { // the order of packets of several connections varies
+			t.Errorf("the server failed to execute %q: %v", sent, err)
+		}
+	}
+	t.Logf("%d statements", len(seen))
+}
+
+var (
+	statementNumbers = regexp.MustCompile(`[0-9]+`)
+
+	// ofLock matches the statements that lock the source's tables and make it read-only.
+	ofLock = regexp.MustCompile(`^(SET GLOBAL read_only = 1|LOCK TABLES|SET @@SESSION.*lock_wait_timeout)`)
+)
+
+// TestStopped finds out whether a statement that makes a server read-only was executed.
+func TestStopped(t *testing.T) {
+	s := newSides(t)
+	other := testrows.Connect(t, s.direct)
+	id := fmt.Sprint(other.ConnectionID)
+	lost := errors.New("lost")
+	for _, c := range []struct {
+		name      string
+		id        string
+		err       error
+		readOnly  bool
+		sleeps    bool // the connection still executes a statement
+		fails     bool
+		uncertain bool
+	}{
+		{"executed", id, nil, false, false, false, false},
+		{"not sent", "", lost, true, false, true, false},
+		{"refused", id, &mysqlconn.ServerError{Number: 1227}, true, false, true, false},
+		{"a deadlock, and it is not read-only", "4000000000", &mysqlconn.ServerError{Number: 1213}, false, false, true, false},
+		{"a deadlock, and it is read-only", "4000000000", &mysqlconn.ServerError{Number: 1213}, true, false, false, false},
+		{"lost, and it is not read-only", "4000000000", lost, false, false, true, false},
+		{"lost, and it is read-only", "4000000000", lost, true, false, false, false},
+		{"lost, and it runs", id, lost, true, true, true, true},
+	} {
+		s.exec("SET GLOBAL read_only = " + map[bool]string{false: "0", true: "1"}[c.readOnly])
+		var sleeping sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.sleeps {
+			sleeping.Go(func() { _, _ = other.Exec(ctx, "SELECT SLEEP(600)") }) // it is canceled
+			testwait.Until(t, "the statement to run", func() bool {
+				return s.column("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(600)'")[0] == "1"
+			})
+		}
+		r := &readOnly{cfg: s.direct, patience: testwait.Limit}
+		if c.uncertain {
+			r.patience = time.Millisecond
+		}
+		err := r.stopped(t.Context(), c.id, c.err)
+		if (err != nil) != c.fails || isUncertain(err) != c.uncertain || err != nil && !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		cancel()
+		testwait.Group(t, "the statement to end", &sleeping)
+	}
+	s.exec("SET GLOBAL read_only = 0")
 }

@@ -229,13 +229,16 @@ func TestReverse(t *testing.T) {
 	k := &cut{copied: s.copy("dst")}
 	k.g = newModelGateway(t, s.source.Addr(), s.through.Addr)
 	n := "70"
-	for name, back := range map[string]bool{"finished": false, "clients are back": true} {
+	for _, name := range []string{"finished", "the window is over", "clients are back"} {
+		back, over := name == "clients are back", name == "the window is over"
 		n += "1"
 		k.reset()
 		s.exec("DELETE FROM " + k.st.Follows())
 		k.g.set(0, "")
 		o, copy := k.options(), k.of()
-		o.Window = time.Hour
+		if o.Window = time.Hour; over {
+			o.Window = 2 * time.Second
+		}
 		copy.NewHeartbeat = func(source binlog.Follower, id string, tables []*tabledef.Table) *follow.Heartbeat {
 			return follow.NewHeartbeat(follow.HeartbeatOptions{Source: source, Copy: id, Tables: tables, Patience: testwait.Limit, Waits: s.waits, Observe: func(telemetry.Event) {}})
 		}
@@ -251,7 +254,10 @@ func TestReverse(t *testing.T) {
 				if k.phase() != phaseReversing {
 					t.Errorf("%s: the record is %q", name, k.phase())
 				}
-				if !back {
+				switch {
+				case over:
+					return
+				case !back:
 					f.Finish()
 					return
 				}
