@@ -34,6 +34,8 @@ type modelGateway struct {
 	requests []string
 	at       int // 0: no fault
 	kind     testproxy.Fault
+
+	statement sync.Mutex // locked while the client executes a statement, which a pause waits for
 }
 
 func newModelGateway(t *testing.T, from, to string) *modelGateway {
@@ -50,14 +52,16 @@ func (g *modelGateway) set(at int, kind testproxy.Fault) {
 	g.address, g.token, g.requests, g.at, g.kind = g.from, "", nil, at, kind
 }
 
-// side returns the schema that the client writes to. It blocks during a pause.
+// side returns the schema that the client writes to, by a statement after which it calls done. It blocks during a pause.
 func (g *modelGateway) side() string {
 	for {
+		g.statement.Lock()
 		g.mu.Lock()
 		held, address := g.heldLocked(), g.address
 		g.mu.Unlock()
 		switch {
 		case held:
+			g.statement.Unlock()
 			time.Sleep(time.Millisecond) // paces: the client polls the gateway
 		case address == g.to:
 			return "dst"
@@ -66,6 +70,9 @@ func (g *modelGateway) side() string {
 		}
 	}
 }
+
+// done is called after a statement.
+func (g *modelGateway) done() { g.statement.Unlock() }
 
 func (g *modelGateway) heldLocked() bool {
 	if g.token != "" && time.Now().After(g.until) {
@@ -92,6 +99,10 @@ func (g *modelGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(50 * time.Millisecond) // paces: the fault is a slow response
 	}
 	code, response := g.do(r)
+	if strings.HasSuffix(r.URL.Path, "/hold") {
+		g.statement.Lock() // until the statement of the client has ended
+		defer g.statement.Unlock()
+	}
 	if kind == testproxy.LostAfter {
 		panic(http.ErrAbortHandler)
 	}
@@ -199,7 +210,7 @@ func TestCutoverFaults(t *testing.T) {
 		place := fmt.Sprintf("request %d, packet %d: %s", at, packet, kind)
 		writing, stop := context.WithCancel(t.Context())
 		var client sync.WaitGroup
-		client.Go(func() { s.write(writing, k.g.side) })
+		client.Go(func() { s.write(writing, k.g.side, k.g.done) })
 		report, err := k.run()
 		packets = s.proxy.Packets()
 		s.proxy.Set(0, "")

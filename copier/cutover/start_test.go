@@ -268,7 +268,7 @@ func TestReverse(t *testing.T) {
 		}
 		writing, stop := context.WithCancel(t.Context())
 		var client sync.WaitGroup
-		client.Go(func() { s.write(writing, k.g.side) })
+		client.Go(func() { s.write(writing, k.g.side, k.g.done) })
 		report, err := k.runWith(o, copy)
 		stop()
 		testwait.Group(t, "the client to end", &client)
@@ -281,6 +281,24 @@ func TestReverse(t *testing.T) {
 		}
 		if err != nil || report.Phase != string(phaseDone) || report.Reverse == nil || k.phase() != phaseDone {
 			t.Errorf("%s: %v, %+v, record %q", name, err, report, k.phase())
+		}
+	}
+}
+
+// TestReverseWithoutPosition resumes a cutover that was started without a window with one: it fails, and releases the lease at the source.
+func TestReverseWithoutPosition(t *testing.T) {
+	s := newSides(t)
+	k := &cut{copied: s.copy("dst")}
+	k.g = newModelGateway(t, s.source.Addr(), s.through.Addr)
+	k.g.address = k.g.to
+	r := record{k.state}
+	s.must(r.recordCutting(t.Context(), k.holder, binlog.Position{File: "binlog.000001", Offset: 4}, binlog.Position{}))
+	s.must(r.recordPhase(t.Context(), k.holder, phaseCut))
+	o, copy := k.options(), k.of()
+	o.Window, copy.Patience = time.Hour, 3*time.Second
+	for range 2 {
+		if _, err := k.runWith(o, copy); err == nil || !strings.Contains(err.Error(), "no position of the target's log was recorded") {
+			t.Errorf("got %v", err)
 		}
 	}
 }
