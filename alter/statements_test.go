@@ -59,8 +59,9 @@ func TestEachStatementFails(t *testing.T) {
 			}
 			seen[form] = true
 			err := run(i + 1)
-			switch {
-			case proxy.Sent() == "": // a login
+			switch sent := proxy.Sent(); {
+			case sent == "": // a login
+			case variable.ReplaceAllString(sent, "?") != form: // connections of a copy send more or less before
 			case err == nil:
 				t.Errorf("%s: the server failed to execute %q, unnoticed", a.name, sql)
 			case !strings.Contains(err.Error(), testproxy.RefusedText):
