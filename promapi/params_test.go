@@ -162,7 +162,7 @@ func FuzzRequests(f *testing.F) {
 // TestNumbers compares numbers with the rule of Prometheus' encoder.
 func TestNumbers(t *testing.T) {
 	for _, f := range []float64{
-		0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.99e-7, 1e20, 1e21, -1e21, 123456789, exactInts - 1, exactInts, -exactInts, 1 << 60,
+		0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.99e-7, 1e20, 1e21, -1e21, 123456789, exactInts - 1, exactInts, 1 - exactInts, -exactInts, 1 << 60, -1 << 60,
 		math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1.0000000000000002, 2.5e15 + 0.5,
 	} {
 		format := byte('f')
