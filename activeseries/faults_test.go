@@ -293,3 +293,43 @@ func TestTrackerOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestSkippedDepth skips values of other members that are nested up to the bound, and refuses deeper ones, in both decoders alike.
+func TestSkippedDepth(t *testing.T) {
+	nested := func(n int, open, end string) string {
+		return `{"x":` + strings.Repeat(open, n) + strings.Repeat(end, n) + `,"data":[]}`
+	}
+	for _, c := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
+		deepest := [2]int{}
+		for i, by := range []Implementation{Strict, Stdlib} {
+			for n := MaxDepth - 5; n <= MaxDepth+5; n++ {
+				body := nested(n, c[0], c[1])
+				if c[0] != "[" {
+					body = `{"x":` + strings.Repeat(c[0], n) + "1" + strings.Repeat(c[1], n) + `,"data":[]}`
+				}
+				o := decode(t, NewDecoder(by, FormJSON), strings.NewReader(body))
+				if o.accepted() {
+					deepest[i] = n
+					continue
+				}
+				if e, ok := errors.AsType[*Error](o.err); !ok || e.Fault != Depth {
+					t.Errorf("%d levels of %s by %s: %v", n, c[0], by, o.err)
+				}
+			}
+		}
+		if deepest[0] != deepest[1] || deepest[0] == 0 || deepest[0] > MaxDepth {
+			t.Errorf("%s is skipped up to %v levels", c[0], deepest)
+		}
+	}
+}
+
+// TestReadAfterClose returns an error of a response that is closed.
+func TestReadAfterClose(t *testing.T) {
+	b := NewMerger(MergerOptions{Workers: 1}).Merge([]Source{{Shard: "1", Body: io.NopCloser(strings.NewReader(`{"data":[]}`))}}, Request{})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Read(make([]byte, 10)); n != 0 || !errors.Is(err, ErrClosed) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
