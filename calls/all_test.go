@@ -48,3 +48,20 @@ func TestAll(t *testing.T) {
 		t.Errorf("%d calls after the first one", n)
 	}
 }
+
+// TestTagRoom adds values after another goroutine may have taken the room: the room is not exceeded.
+func TestTagRoom(t *testing.T) {
+	c, err := NewTagCounts([]string{"route"}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &c.keys[0]
+	a, b := k.add("a", 2), k.add("b", 2)
+	other := (*k.values.Load())[OtherTag]
+	if a == b || a == other || b == other {
+		t.Error("there is no room")
+	}
+	if k.add("a", 2) != a || k.add("c", 2) != other || k.find([]byte("c"), 2) != other || k.find([]byte("b"), 2) != b {
+		t.Error("the room is exceeded, or a value has two counts")
+	}
+}

@@ -84,11 +84,11 @@ func TestTimes(t *testing.T) {
 	}{
 		{"empty", nil, nil, 0, math.MaxInt64, math.MaxInt64},
 		{"a head", nil, []int64{hour, 2 * hour}, 2 * hour, hour, hour},
-		{"a block", [][2]int64{{hour, 2 * hour}}, nil, 2*hour + 1, hour, hour},
+		{"a block", [][2]int64{{hour, 2 * hour}}, nil, 2*hour + 1, hour, math.MaxInt64},
 		{"adjacent", [][2]int64{{0, hour}, {hour + minute, 2 * hour}}, []int64{2*hour + minute}, 2*hour + minute, 0, 0},
 		{"the largest gap within", [][2]int64{{0, hour - 1}, {hour + 2*minute, 2*hour - 1}}, []int64{2*hour + 2*minute}, 2*hour + 2*minute, 0, 0},
 		{"a gap before the head", [][2]int64{{0, hour - 1}}, []int64{hour + 2*minute + 1}, hour + 2*minute + 1, 0, hour + 2*minute + 1},
-		{"a gap between blocks", [][2]int64{{0, hour - 1}, {hour + 2*minute + 1, 2 * hour}}, nil, 2*hour + 1, 0, hour + 2*minute + 1},
+		{"a gap between blocks", [][2]int64{{0, hour - 1}, {hour + 2*minute + 1, 2 * hour}}, []int64{2*hour + minute}, 2*hour + minute, 0, hour + 2*minute + 1},
 		{"a gap between older blocks", [][2]int64{{0, hour}, {5 * hour, 6 * hour}, {6*hour + minute, 7 * hour}}, []int64{7*hour + minute}, 7*hour + minute, 0, 5 * hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {

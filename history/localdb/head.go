@@ -74,15 +74,15 @@ func LastTime(db *tsdb.DB) int64 {
 }
 
 // WholeStart returns the time in milliseconds from which on the database has all samples without a gap: after
-// a block that was set aside, older samples are read from the bucket. It returns math.MaxInt64 if the
-// database is empty.
+// a block that was set aside, older samples are read from the bucket. It returns math.MaxInt64 if the head is empty:
+// there may have been blocks after those that are left.
 func (d *Database) WholeStart() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	metas := slices.SortedFunc(slices.Values(d.db.BlockMetas()), func(a, b tsdb.BlockMeta) int { return cmp.Compare(b.MaxTime, a.MaxTime) })
 	start := d.headStart()
 	for _, m := range metas {
-		if start != math.MaxInt64 && start-m.MaxTime > maxBlockGap.Milliseconds() {
+		if start == math.MaxInt64 || start-m.MaxTime > maxBlockGap.Milliseconds() {
 			break
 		}
 		start = min(start, m.MinTime)
