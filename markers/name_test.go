@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,4 +105,22 @@ func TestBetweenOrder(t *testing.T) {
 		t.Errorf("at %v", m.Time)
 	}
 	must(t, s.Close())
+}
+
+// TestFileUnreadable has the file not read at the start: it is set aside with the reason.
+func TestFileUnreadable(t *testing.T) {
+	for name, text := range map[string]string{"header: no checksum": "\n", "more than 65536 bytes": strings.Repeat("x", 16*4096+1)} {
+		dir := t.TempDir()
+		o := Options{Path: filepath.Join(dir, "events.log"), State: localstate.Open(dir, nil, discard()), Bytes: 4096}
+		must(t, os.WriteFile(o.Path, []byte(text), 0o600))
+		s := open(t, o)
+		s.Add(Marker{Kind: "deploy", Title: "release", Time: noon})
+		must(t, s.Close())
+		if lost := o.State.Losses(); len(lost) != 1 || lost[0].Cause != name || lost[0].Aside == "" {
+			t.Errorf("%s: %+v", name, lost)
+		}
+		if got := open(t, o).Between(noon, noon, 10); len(got) != 1 {
+			t.Errorf("%s: %d markers of the new file", name, len(got))
+		}
+	}
 }

@@ -45,3 +45,24 @@ func TestAdmitBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestView has views of none, all and more than the bytes of a slab.
+func TestView(t *testing.T) {
+	p := NewPool(PoolOptions{})
+	s := p.Bytes(64)
+	defer s.Release()
+	for _, c := range []struct {
+		n      int
+		panics bool
+	}{{-1, true}, {0, false}, {1, false}, {8, false}, {9, true}} {
+		var got []uint64
+		panicked := func() (v any) {
+			defer func() { v = recover() }()
+			got = View[uint64](s, c.n)
+			return nil
+		}()
+		if (panicked != nil) != c.panics || !c.panics && (len(got) != c.n || cap(got) != c.n || (got == nil) != (c.n == 0)) {
+			t.Errorf("%d values: %d, %v", c.n, len(got), panicked)
+		}
+	}
+}

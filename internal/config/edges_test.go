@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/config"
 )
@@ -219,6 +220,20 @@ func TestServerKey(t *testing.T) {
 		key, err := o.FromKey.Load()
 		if (err == nil) != (c.keyErr == "") || err != nil && !strings.Contains(err.Error(), c.keyErr) || key.Request != c.requested {
 			t.Errorf("%v: %+v, %v, want %q", c.change, key, err, c.keyErr)
+		}
+	}
+}
+
+// TestAlterOptions passes on the options of an alter: no table may be rebuilt in place with 0.
+func TestAlterOptions(t *testing.T) {
+	for text, want := range map[string]int64{"0": -1, "1": 1, "1GiB": 1 << 30} {
+		c := config.NewAlter()
+		if _, err := c.Load(config.Input{Flags: map[string]string{"on": "mysql://app@db1", "table": "shop.orders", "max-inplace": text, "workers": "3", "on-event": "x", "keep-old": "2h", "revert-window": "1h"}}); err != nil {
+			t.Fatal(err)
+		}
+		o := c.Options()
+		if o.MaxInplace != want || o.Schema != "shop" || o.Table != "orders" || o.Workers != 3 || o.OnEvent != "x" || o.KeepOld != 2*time.Hour || o.RevertWindow != time.Hour || o.ChunkBytes != 16<<20 {
+			t.Errorf("--max-inplace %s: %+v", text, o)
 		}
 	}
 }
