@@ -14,11 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/mysqlconn"
 	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/serverstats"
 	"github.com/taredb/tare/sqldigest"
 )
 
@@ -172,44 +169,6 @@ func TestDueOrder(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[3 5 1 2 0]" {
 		t.Errorf("due in the order %v", got)
-	}
-}
-
-// TestEachStatementFails has a server fail to execute each statement of an EXPLAIN, in turn: none goes unnoticed.
-func TestEachStatementFails(t *testing.T) {
-	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
-		t.Run(name, func(t *testing.T) {
-			s := testmysql.StartOrSkip(t, opts...)
-			must(t, s.Exec("CREATE TABLE t (a INT PRIMARY KEY, b INT)", "INSERT INTO t VALUES (1, 1), (2, 2)"))
-			direct := newBench(t, s.Addr, testmysql.RootUser).server
-			_, err := direct.connect(t.Context())
-			must(t, err)
-			mode := direct.mode()
-			direct.close()
-			proxy := testproxy.StartFaulty(t, s.Addr)
-			for text, values := range map[string][]mysqlwire.BinaryValue{"SELECT * FROM t WHERE b > 1": nil, "UPDATE t SET b = ? WHERE a > ?": {longlong(1), longlong(1)}} {
-				killed := 0
-				proxy.EachFails(t, func() error {
-					b := newBench(t, proxy.Addr, testmysql.RootUser)
-					b.server = server{client: serverstats.NewClient(func() mysqlconn.Config {
-						return mysqlconn.Config{Addr: proxy.Addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
-					}), kill: func(string, uint32) error { killed++; return nil }}
-					defer b.server.close()
-					c := candidateOf(text, mode)
-					b.all = []Candidate{c}
-					b.refresh(t.Context())
-					b.Observe(executed(c, text, time.Second, values...))
-					plan, err := b.server.explain(t.Context(), (*b.candidates.Load())[c.Digest], b.judge)
-					if err == nil && (len(plan.Steps) != 1 || plan.Steps[0].Table != "t") {
-						t.Errorf("%s: %+v", text, plan)
-					}
-					return err
-				}, "SELECT VERSION(), CONNECTION_ID(),") // repeated without variables that the server does not have
-				if killed != 1 { // after the ROLLBACK that failed
-					t.Errorf("%s: %d connections were killed", text, killed)
-				}
-			}
-		})
 	}
 }
 

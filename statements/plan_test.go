@@ -161,3 +161,47 @@ func TestTopOfPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestGathering has the earliest known first call and the latest of a digest over files, whichever comes first.
+func TestGathering(t *testing.T) {
+	at := axisStart.UnixMilli()
+	file := func(first, last int64) *planned {
+		row := testRow(1, 2)
+		row.First, row.Last = first, last
+		f, err := memoryFile("f", axisStart, axisStart.Add(time.Hour), []rollup.Row{row, testRow(2, 5)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for name, c := range map[string]struct {
+		files       []*planned
+		first, last int64
+	}{
+		"ascending":   {[]*planned{file(at+5, at+50), file(at+9, at+90)}, at + 5, at + 90},
+		"descending":  {[]*planned{file(at+9, at+90), file(at+5, at+50)}, at + 5, at + 90},
+		"unknown":     {[]*planned{file(at+9, at+90), file(0, at+10)}, at + 9, at + 90},
+		"all unknown": {[]*planned{file(0, at+10), file(0, at+20)}, 0, at + 20},
+	} {
+		g := newGathering(axis{from: axisStart, step: time.Hour, n: 1, end: axisStart.Add(time.Hour)})
+		reader := rollup.NewDigestReader([16]byte{1})
+		for _, planned := range c.files {
+			f, err := planned.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.add(reader, f, planned); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reader.Close()
+		for _, d := range g.parts {
+			if len(g.parts) != 1 || d.First != c.first || d.Last != c.last || d.Counts.Calls != 4 || d.Spread.Count() != 4 || g.points[0].calls != 4 {
+				t.Errorf("%s: %+v, %+v", name, d, g.points)
+			}
+		}
+	}
+}
