@@ -19,7 +19,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A played is a gateway in front of a server, with an application of some statements, while a script of the corpus runs.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Values that no line of a redacted log may contain: as a word, in quotes, and as a number.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // readMeta reads the meta.json of a block.

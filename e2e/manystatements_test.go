@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A refusalClient is a driver with its scenario: statements that are refused between others.

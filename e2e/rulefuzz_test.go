@@ -23,8 +23,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 var (

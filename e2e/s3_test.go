@@ -29,7 +29,7 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/storegateway/bucketurl"
+	"github.com/taredb/tare/store/bucketurl"
 )
 
 const (

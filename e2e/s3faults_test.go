@@ -29,7 +29,7 @@ import (
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/storegateway/bucketurl"
+	"github.com/taredb/tare/store/bucketurl"
 )
 
 var s3FaultRequests = flag.Int("s3faults.requests", 60, "random requests of TestStoreS3Faults for each kind of fault")

@@ -27,7 +27,7 @@ import (
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/store/storepb"
 )
 
 var (

@@ -25,7 +25,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
-	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/store/storepb"
 )
 
 // A counting codec marshals requests and only counts responses, so that the client costs little beside the

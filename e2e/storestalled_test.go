@@ -23,7 +23,7 @@ import (
 
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/store/storepb"
 )
 
 // stalledFrom is the address of the clients that stop reading, and readingFrom that of the others: the test distinguishes

@@ -20,7 +20,7 @@ import (
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/store/storepb"
 )
 
 // moreThanBuffers exceeds the bytes that the kernel buffers of a response whose client stops reading, and

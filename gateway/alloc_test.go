@@ -13,10 +13,10 @@ import (
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 var (

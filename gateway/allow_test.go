@@ -12,9 +12,9 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // TestDefaultDeny checks that allow rules refuse everything they do not match, as text, prepared, and as a

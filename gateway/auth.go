@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // maxAuthRounds bounds the packets a backend may send in one login.

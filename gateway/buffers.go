@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"sync"
 
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // ClientTLSMode is the policy for TLS on client connections.

@@ -20,8 +20,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // secureServers runs servers of both products with one account that requires TLS and one that requires a

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A message is the current command, as far as it is in the client's buffer.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // connIDs are the connection ids of the clients of a gateway with a standby. A client is greeted with the backend's own id,

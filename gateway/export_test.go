@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
-	"github.com/taredb/tare/netloop"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // Hooks of the external tests.

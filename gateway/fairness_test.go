@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A heavy is a client that keeps its loop busy. Each turn of it is one statement.

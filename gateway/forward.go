@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // forward passes the current command to the backend: a buffered command in one write, a longer one in pieces

@@ -8,9 +8,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Causes for waking a session's waiting read. Other goroutines set the bits; the session reads them when a

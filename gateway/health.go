@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
-	mysqlsession "github.com/taredb/tare/mysqlconn/session"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	mysqlsession "github.com/taredb/tare/mysql/mysqlconn/session"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // health records whether a server lets the gateway's clients log in, by the outcome of its last login. Logins

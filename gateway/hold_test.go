@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // waiting runs a statement in the background, and returns once the session is paused with it.

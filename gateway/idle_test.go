@@ -9,7 +9,7 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestIdleTimeoutEndsWhatWaits has clients fall silent in an open transaction and within commands: each

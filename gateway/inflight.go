@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqldigest"
 )
 
 // An Activity is what a session does.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // TestCommandsAreJudged sends commands without text under rules for the equivalent statements.

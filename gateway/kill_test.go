@@ -14,8 +14,8 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A killForm is a way to name a connection by its id, % in the text.

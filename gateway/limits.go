@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/connlimit"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // unauthenticated counts connections before login, in total and per client address.

@@ -9,8 +9,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // maxLoginPacket bounds one packet of a login from either side, in bytes.

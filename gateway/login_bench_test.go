@@ -5,7 +5,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // BenchmarkLogin logs in, runs a statement and quits, directly and through the gateway. It reports the CPU time of the server

@@ -16,10 +16,10 @@ import (
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // newcomer returns a client that has read the greeting.

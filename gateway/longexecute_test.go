@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestBindsAfterLongExecution executes a statement with a value that is longer than the statement memory, and then

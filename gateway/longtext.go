@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // longText serves a statement that is longer than the statement memory: it is digested while it is forwarded,

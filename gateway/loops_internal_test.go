@@ -7,12 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // An inner is a gateway whose mechanisms are tested.

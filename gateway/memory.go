@@ -3,7 +3,7 @@ package gateway
 import (
 	"unsafe"
 
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 

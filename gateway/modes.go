@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"

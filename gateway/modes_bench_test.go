@@ -11,8 +11,8 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // BenchmarkModes compares two ways to track a session's modes: the gateway's query after a statement that may

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestStateGoesAlong switches a session with every kind of session state, and checks the state on the other

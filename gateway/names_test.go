@@ -18,10 +18,10 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 var (

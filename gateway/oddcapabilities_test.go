@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestOddCapabilities logs in with one or two capability bits changed, with the fields of the handshake

@@ -8,8 +8,8 @@ import (
 
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Sizes in bytes of logins, and the name of a method that no server has.

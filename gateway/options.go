@@ -13,11 +13,11 @@ import (
 
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/connlimit"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // Backend is the server that sessions are relayed to.

@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestOrphan closes a client's socket while its statement waits for a row, which servers do not interrupt. It looks like one

@@ -7,7 +7,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // severalTexts are texts of several statements, of which the rules refuse one that the server refuses too. PAD is

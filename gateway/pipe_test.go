@@ -8,9 +8,9 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // TestStreamIsWhole has a backend close its connection right after the requested binary log, as servers do

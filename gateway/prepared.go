@@ -6,10 +6,10 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // The prepared statements of a session, known by the backend's ids.

@@ -7,11 +7,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // A query is a session's current command with its response, and memory that consecutive statements reuse. Sessions

@@ -9,9 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // A refused command leaves the session as an error of the server would, because the server fails in its place:

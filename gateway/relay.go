@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // relay forwards the response that s.resp has started to the client, from buffer to buffer, while s.resp

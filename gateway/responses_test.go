@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 const responsesPage = "../docs/reference/responses.md"

@@ -18,8 +18,8 @@ import (
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // pair is a gateway in front of two servers, each with the schema shop and a table of notes.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestSchemaNamesGoAlong switches sessions whose default schema has a name beyond ASCII, in character sets that have its

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestSecureAuth logs in to accounts of mysql_old_password and mysql_native_password, by each method that a client may name, with MariaDB's secure_auth

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A Server accepts clients and serves a session for each.

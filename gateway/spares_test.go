@@ -5,7 +5,7 @@ import (
 
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestSparesAge returns a connection to the pool repeatedly: it is kept no longer than a new one, because the

@@ -3,10 +3,10 @@ package gateway
 import (
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // An Observer receives each statement when it finishes. The record and the slices in it are valid during the

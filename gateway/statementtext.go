@@ -3,7 +3,7 @@ package gateway
 import (
 	"bytes"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // usedSchema returns the unquoted schema of the last USE in sql.

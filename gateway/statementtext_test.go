@@ -3,7 +3,7 @@ package gateway
 import (
 	"testing"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 func TestPreparedName(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // A pin is the reason why a session cannot move to another server: part of its state exists only in the

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"iter"
 
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // maxSets bounds the kept SET statements of a session, in bytes.

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A session that has moved has other statement numbers at its server. The gateway changes the client's

@@ -3,7 +3,7 @@ package gateway
 import (
 	"fmt"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // gated handles a gate that differs from the session's lane: there is a pause, or the other side is active.

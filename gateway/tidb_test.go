@@ -7,8 +7,8 @@ import (
 
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // tidbCaps are the capabilities of TiDB 8.4: it has no lenenc authentication data, no session tracking, no

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestPinnedError lists up to three sessions.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A loginEnd is a way to end a login whose client disconnected after the account was named and its challenge

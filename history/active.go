@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // An Active lists the active series of a table: those of Keys called recently, with the names and labels that

@@ -12,12 +12,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/teststmt"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // activeSeries returns the series that keep accepts, as text, sorted.

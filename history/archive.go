@@ -21,12 +21,12 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/store/storegateway"
 )
 
 // ArchiveOptions configure an Archive.

@@ -13,12 +13,12 @@ import (
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // An archive writes the counters of a table, and PromQL reads them.

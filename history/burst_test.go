@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/stmtstats"
 )
 
 // TestBurst calls many new digests at once: a known digest has a sample within any two intervals, the sum of

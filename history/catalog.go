@@ -8,11 +8,11 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/fleet/activeseries"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // seriesInfo is the number of the series with a digest's text, after those of an entry.

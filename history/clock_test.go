@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // A clockRig is an archive with a clock that is set back and forth.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/internal/testdir"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // fill writes a file until the disk is full; free removes it.

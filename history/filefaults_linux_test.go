@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/stmtstats"
 )
 
 var faultSlice = flag.Uint64("file-fault-slice", 293, "TestFileFaults has one of n cells")

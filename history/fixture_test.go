@@ -18,11 +18,11 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/store/storegateway"
 )
 
 // A rig has the environment of an archive.

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
 )
 
 // BenchmarkHead writes 20,000 digests for an hour, a tenth of which is called in each round, and reports the

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
-	"github.com/taredb/tare/calls"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/stmtseries"
 )
 
 // Bytes that the head keeps per series, as the allocator charges them. The types of tsdb are unexported:

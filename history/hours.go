@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // An hourDeriver sums up the increases of each Key's samples in a time range (start, end]: a sample at a

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // sumOfRollups returns the calls in all hours.

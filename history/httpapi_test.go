@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/store/storegateway"
 )
 
 // TestLightRequests lets heavy queries reserve all bytes of the history's queries: labels, series, metadata

@@ -13,10 +13,10 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtseries"
 )
 
 // An instance is the series of one instance label: a head, local blocks, a ledger and rollups, in a

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/store/blocksync"
 )
 
 // The first instance label is that of the options, and its series are in the archive's directory. Later ones

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/stmtseries"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/stmtseries"
 )
 
 // TestLedgerFindsLoss removes samples from the database directly: the self-check counts them, and the same

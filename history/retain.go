@@ -20,9 +20,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // BucketRetention specifies which blocks and rollups with the labels of an Archive are deleted from its

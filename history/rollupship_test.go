@@ -12,8 +12,8 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/internal/testrollup"
-	"github.com/taredb/tare/rollup"
 )
 
 // TestRollupShip ships to a bucket whose every call may fail in both ways, and restarts the process in

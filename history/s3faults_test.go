@@ -17,12 +17,12 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/storegateway/bucketurl"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 var faultRounds = flag.Int("s3-fault-rounds", 1, "rounds of TestShipS3Faults and TestMove; from 2 each fault alone too")

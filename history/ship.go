@@ -19,8 +19,8 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // Bounds of the calls to a bucket.

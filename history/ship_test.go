@@ -25,11 +25,11 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // makeBlocks writes n blocks to dir through a head, and returns them.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 var shippedPiece = localstate.Piece{Name: "shipped blocks", Lost: "nothing: local blocks are compared with the bucket again"}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/stmtstats"
 )
 
 // TestSpread uses a table with more digests than a commit, and even more called: rounds are spread over the

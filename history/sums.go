@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/rollup"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/stmtstats"
 )
 
 // SumsAge is how long sums of all statements are kept.

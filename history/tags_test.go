@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/calls"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/calls"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/querylog"
 )

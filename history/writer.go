@@ -11,10 +11,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/history/localdb"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // RefreshAge is the age at which unchanged counters of a Key are written again. Rounds over all Keys have

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // visit appends the samples of one Key, and reports whether there were any.

@@ -1,6 +1,6 @@
 package querylog
 
-import "github.com/taredb/tare/sqldigest"
+import "github.com/taredb/tare/mysql/sqldigest"
 
 //go:generate go run gen_errorshapes.go
 

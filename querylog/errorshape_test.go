@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A message is a template of a server's list, split at its holes.

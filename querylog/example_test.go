@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/querylog"
 )
 

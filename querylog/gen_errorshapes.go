@@ -24,7 +24,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // The capacity of appendShaped.

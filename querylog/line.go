@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // Format is the format of a line.

@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqldigest"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // TestRedactedErrors redacts messages of servers, and forged ones that try to expose a value.

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Record describes one statement of the gateway. It is a value on the session, filled in place and reused;

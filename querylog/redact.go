@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // Redaction is the set of contents that lines must not expose.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // FuzzErrorTemplates puts values into the holes of every template: none is exposed, even if it contains words

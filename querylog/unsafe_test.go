@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/querylog"
 )
 

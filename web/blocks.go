@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/store/blocksync"
 )
 
 const (

@@ -5,11 +5,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/incidents"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/history/explain"
+	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A script is one kind of incident, or of what is none. play changes a world with application statements; the first is

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/explain"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A world is an hour of a gateway, as a script of the corpus has it: its statements with their calls per second, and what

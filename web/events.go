@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // An Event is an occurrence, or a current condition, that needs attention.

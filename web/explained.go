@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/explain"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/explain"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A PlanSource provides execution plans, as an explain.Prober does.

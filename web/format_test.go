@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
 )
 
 // TestUnits formats numbers with about three digits, always with their unit.

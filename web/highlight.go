@@ -5,7 +5,7 @@ import (
 	"html/template"
 	"strings"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // highlight marks up a statement: keywords, names, and placeholders of literals. The text is foreign; every

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 func TestBreakLines(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/statements"
 )
 
 // An incident reports on one page whether a statement became heavier: the change, its start, the affected

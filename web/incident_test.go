@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/markers"
+	"github.com/taredb/tare/history/explain"
+	"github.com/taredb/tare/history/markers"
 )
 
 // TestIncident expects the page, the JSON and the image of an incident to contain its sentence and its

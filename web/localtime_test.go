@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // TestTimesArePartsOfPages checks each page: each time in its text is an element with the time in UTC, which shows the same, so

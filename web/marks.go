@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/incidents"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/statements"
 )
 
 // A MarkerSource provides events in the environment of statements. A markers.Store is one.

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/explain"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/explain"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // TestMarks expects charts to have a line per marker in their range, the list below to have its text, the

@@ -8,8 +8,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/statements"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
 )
 
 // Copies are the known copies and alterations of tables: running ones, and those recorded in a target. Sources that cannot be read are

@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 
-	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/fleet/frontend"
 )
 
 // frontendPage returns the page of a frontend's downstreams and requests.

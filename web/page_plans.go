@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/web/memory"
 )
 
 // plansPage returns the page of the plan cache.

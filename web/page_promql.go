@@ -20,12 +20,12 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/promapi"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtseries"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/store/promapi"
+	"github.com/taredb/tare/store/storegateway"
 )
 
 const (

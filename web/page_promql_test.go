@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // TestPromQLPage draws any response of the endpoint of range queries.

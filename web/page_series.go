@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/store/promapi"
 )
 
 // seriesPage returns the page that lists the active series.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 const (

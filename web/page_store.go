@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storegateway"
 )
 
 // storePage returns the page of the blocks of a bucket and the budgets of queries. It is the front page of a

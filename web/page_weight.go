@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/weigh"
+	"github.com/taredb/tare/web/memory"
 )
 
 // weightPage returns the page that shows the resource usage of the process.

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
 )
 
 // maxPageBytes bounds a page, uncompressed: the server does not compress.

@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 
-	"github.com/taredb/tare/rowstream/wire"
+	"github.com/taredb/tare/move/wire"
 )
 
 // partPages returns the pages of the server's components.

@@ -11,16 +11,16 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/frontend"
-	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/fleet/frontend"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream/wire"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/web/memory"
 )
 
 // hostile is a name that an attacker may have chosen.

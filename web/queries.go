@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
 )
 
 const (

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/calls"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A catalogue is the sources of the page of queries, with random statements. It implements them in the simplest way, so

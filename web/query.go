@@ -12,11 +12,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/taredb/tare/incidents"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A queryView is the data of the page of one statement.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A queryColumn is a column of the table of queries.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/calls"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/statements"
 )
 
 // Dimensions by which statements are grouped, and fields of filters that a ranking does not know.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/calls"
-	"github.com/taredb/tare/incidents"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // Attention configures what needs attention.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/incidents"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/storegateway/blocksync"
+	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/store/blocksync"
 )
 
 // TestJobRows has the progress, the time and the rate of copies that run, are finished, or have no rows.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/statements"
 )
 
 // A stepped statement has a load of 0.1 until at, and of 1 since, with noise, as in a history with samples every 10 s.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/statements"
-	"github.com/taredb/tare/stmtstats"
 )
 
 // Statements ranks and describes statements in a time range. A history's Archive implements it, and a Table,

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // upgraded has one statement under an older digest, and current statements under current ones.

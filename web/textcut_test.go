@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/serverstats"
-	"github.com/taredb/tare/sqldigest"
-	"github.com/taredb/tare/statements"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // cutStatements has statements of which only the beginnings of texts are known.

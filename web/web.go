@@ -14,18 +14,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/fleet/frontend"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/httpserver"
-	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream/wire"
-	"github.com/taredb/tare/storegateway"
+	"github.com/taredb/tare/store/promapi"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/web/memory"
 )
 
 // Options are the content of a Server. Sources that are nil have no pages.

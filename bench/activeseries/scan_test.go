@@ -11,7 +11,7 @@ import (
 	jsoniter "github.com/json-iterator/go"
 	"github.com/minio/simdjson-go"
 
-	"github.com/taredb/tare/activeseries"
+	"github.com/taredb/tare/fleet/activeseries"
 	"github.com/taredb/tare/internal/testactive"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 const (

@@ -101,8 +101,8 @@ func run(count int, benchtime string, concurrency int, out io.Writer) (err error
 		}
 		subjects = append(subjects, s)
 	}
-	s := subject{"Tare", filepath.Join(tmp, "tare.test"), filepath.Join(strings.TrimSpace(tare), "storegateway")}
-	if _, err := output(strings.TrimSpace(tare), "go", "test", "-c", "-o", s.binary, "./storegateway"); err != nil {
+	s := subject{"Tare", filepath.Join(tmp, "tare.test"), filepath.Join(strings.TrimSpace(tare), "store", "storegateway")}
+	if _, err := output(strings.TrimSpace(tare), "go", "test", "-c", "-o", s.binary, "./store/storegateway"); err != nil {
 		return fmt.Errorf("build ours: %w", err)
 	}
 	subjects = append(subjects, s)

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/bench/programs"
-	"github.com/taredb/tare/copier"
 	"github.com/taredb/tare/internal/child"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/move/copier"
 )
 
 // A phase is a run of sysbench's oltp_read_only on the source, and its results.

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/taredb/tare/bench/baseline/chunks"
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/storegateway/storeapi"
-	"github.com/taredb/tare/storegateway/storepb"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storeapi"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/store/storepb"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // A storeCase is a store to be profiled.

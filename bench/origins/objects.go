@@ -19,9 +19,9 @@ func countAllObjects() { runtime.MemProfileRate = 1 }
 func loaders() []string {
 	return []string{
 		"github.com/taredb/tare/bench/baseline/chunks.(*Reader).",
-		"github.com/taredb/tare/tsblock.(*chunkLoad).",
-		"github.com/taredb/tare/tsblock.(*Reader).LoadChunks",
-		"github.com/taredb/tare/tsblock.(*Block).ReadChunks",
+		"github.com/taredb/tare/store/tsblock.(*chunkLoad).",
+		"github.com/taredb/tare/store/tsblock.(*Reader).LoadChunks",
+		"github.com/taredb/tare/store/tsblock.(*Block).ReadChunks",
 	}
 }
 

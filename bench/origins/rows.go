@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc"
 
 	plain "github.com/taredb/tare/bench/baseline/rows"
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/tabledef"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream/wire"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // A rowsCase specifies a child process.

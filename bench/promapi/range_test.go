@@ -23,11 +23,11 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 var (

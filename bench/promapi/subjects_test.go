@@ -28,7 +28,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
-	ours "github.com/taredb/tare/promapi"
+	ours "github.com/taredb/tare/store/promapi"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	querypb "vitess.io/vitess/go/vt/proto/query"
 
 	"github.com/taredb/tare/bench/baseline/querylog"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 	tare "github.com/taredb/tare/querylog"
 )
 

@@ -12,6 +12,6 @@
 //
 // # Limits
 //
-// It displays and measures nothing: internal/demo does, in the process of `tare demo`, for which the output
+// It displays and measures nothing: cmd/internal/demo does, in the process of `tare demo`, for which the output
 // is meant.
 package main

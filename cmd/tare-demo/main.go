@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/taredb/tare/cmd/internal/demo"
+	"github.com/taredb/tare/cmd/internal/demo/workload"
 	"github.com/taredb/tare/cmd/tare-demo/embedded"
-	"github.com/taredb/tare/internal/demo"
-	"github.com/taredb/tare/internal/demo/workload"
 	"github.com/taredb/tare/internal/visible"
 )
 

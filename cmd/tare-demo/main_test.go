@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/taredb/tare/cmd/internal/demo"
+	"github.com/taredb/tare/cmd/internal/demo/workload"
 	"github.com/taredb/tare/cmd/tare-demo/embedded"
-	"github.com/taredb/tare/internal/demo"
-	"github.com/taredb/tare/internal/demo/workload"
 	"github.com/taredb/tare/internal/testwait"
 )
 

@@ -15,14 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/alter"
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/move/alter"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
 )
 
 func newAlterCommand() *cobra.Command {

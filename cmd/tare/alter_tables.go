@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/alter"
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/move/alter"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // arguments requires the clauses as one argument, and none with a queue.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
 // takeArgs returns the process's arguments and masks the secrets in os.Args, which profiles show. On

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/bench"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/bench"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
 func newBenchCommand() *cobra.Command {

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/doccommands"
 )
 
@@ -303,7 +303,7 @@ func TestDocumentedCommandsAreChecked(t *testing.T) {
 	for _, text := range []string{
 		"tare serf", "tare serve --no-such-flag", "tare serve --max-connections many", "tare serve extra", "tare store", "tare copy --from mysql://a@b --to mysql://a@c",
 		"tare top --sort size", "tare copy ctl stop", "tare copy ctl throttle", "tare config check", "bin/tare demo --for soon",
-		"make no-such-target", "make fuzz NO_SUCH=1", "go test -run TestNone ./sqldigest", "go test -run '^$' -bench None ./sqldigest",
+		"make no-such-target", "make fuzz NO_SUCH=1", "go test -run TestNone ./mysql/sqldigest", "go test -run '^$' -bench None ./mysql/sqldigest",
 		"cd bench && go run ./none", "cd bench && go run ./copy -no-such-flag", "promtool check rules deploy/none.yaml", "wget http://h",
 	} {
 		calls, err := doccommands.Calls(text, nil)

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlconn/session"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn/session"
 )
 
 // killTimeout bounds one KILL, including connecting.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestKillerTwice kills a connection twice: the second KILL, of a connection that has ended, is no error. A

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestCopiesWithoutAccount searches for copies at an address without a server: the page gets an error without a

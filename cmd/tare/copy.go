@@ -15,17 +15,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/cutover"
-	"github.com/taredb/tare/copier/verify"
-	"github.com/taredb/tare/gatewayclient"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/gateway/gatewayclient"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/rowstream/wire"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/verify"
+	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 func newCopyCommand() *cobra.Command {

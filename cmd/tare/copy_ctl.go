@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/throttle"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
 )
 
 // A ctlFlags selects a copy and the output format.

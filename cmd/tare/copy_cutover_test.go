@@ -17,17 +17,17 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/cutover"
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gatewayclient"
+	"github.com/taredb/tare/gateway/gatewayclient"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/sqlplan"
 )
 
 // A cutoverDrill is two servers behind a gateway, and clients that write through it.

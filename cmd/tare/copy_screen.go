@@ -14,17 +14,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/gatewayclient"
-	"github.com/taredb/tare/internal/memory"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/gateway/gatewayclient"
 	"github.com/taredb/tare/internal/quantity"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/sizegen/heapsize"
-	"github.com/taredb/tare/throttle"
 	"github.com/taredb/tare/web"
+	"github.com/taredb/tare/web/memory"
 )
 
 // A copyScreen shows the progress of a copy: JSON lines for programs, bars on a terminal, and plain lines elsewhere.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/copier/tabledef"
-	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestBars draws the bars of two tables, with an event above them and the lag below.

@@ -10,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/cutover"
-	"github.com/taredb/tare/copier/telemetry"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // runSplit copies tables to several targets or from several sources, or prints the plans.

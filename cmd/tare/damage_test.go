@@ -26,19 +26,19 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/netloop"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 var allDamages = flag.Bool("all-damages", false, "TestDamagedDataDir damages every file in every way, not in one")

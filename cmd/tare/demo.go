@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/demo"
+	"github.com/taredb/tare/cmd/internal/demo"
 )
 
 func newDemoCommand() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
 // The types below are the part of Kubernetes' API that the manifests use. Documents are decoded strictly: a field

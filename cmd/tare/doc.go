@@ -8,7 +8,7 @@
 //
 // # Data flow
 //
-//	arguments ──cobra──> subcommand ──internal/config──> typed options ──> run…(ctx, options, log)
+//	arguments ──cobra──> subcommand ──cmd/tare/internal/config──> typed options ──> run…(ctx, options, log)
 //	signals ──────────────────────────────────────────> ctx                      │
 //	exit code <────────────────────── error <────────────────────────────────────┘
 //

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the pages and scripts that are generated instead of comparing them")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
 )
 

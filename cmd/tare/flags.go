@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 )
 
 // flagText is the unparsed value of a flag. It is parsed together with the values from the file and the

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 )
 
 func newFrontendCommand() *cobra.Command {

@@ -4,14 +4,14 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/fleet/frontend"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
+	"github.com/taredb/tare/web/memory"
 )
 
 // A frontendService is the parts of tare frontend.

@@ -22,10 +22,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/taredb/tare/internal/memory"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
+	"github.com/taredb/tare/web/memory"
 )
 
 // A served is a tare serve in a separate process.

@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/testdir"
 )
 

@@ -23,13 +23,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/serverstats"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 const accountPassword = "c0rrect-horse"

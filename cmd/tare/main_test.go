@@ -19,11 +19,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 func TestMain(m *testing.M) {

@@ -17,16 +17,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/taredb/tare/alter"
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/memory"
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/move/alter"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/rowstream/wire"
-	"github.com/taredb/tare/stmtseries"
 	"github.com/taredb/tare/web"
+	"github.com/taredb/tare/web/memory"
 )
 
 const metricsPage = "../../docs/reference/metrics.md"
@@ -270,7 +270,7 @@ func TestMetricNames(t *testing.T) {
 	must(t, err)
 	whole := regexp.MustCompile(`"(tare_[a-z0-9_]+)"`)
 	n := 0
-	for _, pattern := range []string{"../../gateway/*.go", "../../copier/*.go", "../../storegateway/*.go", "../../internal/memory/*.go", "*.go"} {
+	for _, pattern := range []string{"../../gateway/*.go", "../../move/copier/*.go", "../../store/storegateway/*.go", "../../web/memory/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
 		must(t, err)
 		for _, f := range files {

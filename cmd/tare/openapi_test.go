@@ -18,9 +18,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/web"
 )
 
@@ -236,7 +236,7 @@ func TestCutTextsAreDeclared(t *testing.T) {
 		})
 	}
 	types := 0
-	for _, dir := range []string{"web", "statements", "markers", "internal/top", "cmd/tare", "gateway", "explain", "serverstats"} {
+	for _, dir := range []string{"web", "history/statements", "history/markers", "cmd/tare/internal/top", "cmd/tare", "gateway", "history/explain", "history/serverstats"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 		must(t, err)
 		for _, file := range files {

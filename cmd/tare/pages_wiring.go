@@ -12,19 +12,19 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/copier"
-	"github.com/taredb/tare/copier/state"
-	"github.com/taredb/tare/copier/telemetry"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
 	"github.com/taredb/tare/internal/tracing"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlconn/session"
-	"github.com/taredb/tare/promapi"
-	"github.com/taredb/tare/rowstream"
-	"github.com/taredb/tare/stmtseries"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn/session"
+	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/store/promapi"
 	"github.com/taredb/tare/web"
 )
 
@@ -95,8 +95,8 @@ func (s *service) sessionSource() *web.SessionSource {
 
 // Names of the tracers of packages.
 const (
-	storeTracer    = "github.com/taredb/tare/storegateway"
-	frontendTracer = "github.com/taredb/tare/frontend"
+	storeTracer    = "github.com/taredb/tare/store/storegateway"
+	frontendTracer = "github.com/taredb/tare/fleet/frontend"
 )
 
 // openTraces starts the export of a server's spans to --traces-otlp. It returns nil if there is no receiver.

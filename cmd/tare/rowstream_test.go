@@ -16,7 +16,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestRowstream copies a table through tare rowstream, with TLS, a token and packed rows, follows it and

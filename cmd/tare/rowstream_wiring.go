@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/rowstream/wire"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/web"
 )
 

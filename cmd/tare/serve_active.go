@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/frontend"
+	"github.com/taredb/tare/fleet/frontend"
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/stmtstats"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 	"github.com/taredb/tare/web"
 )
 

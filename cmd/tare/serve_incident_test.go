@@ -16,7 +16,7 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // An incident is a gateway in front of a server, with clients that call statements until the test ends.

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )

@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/markers"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/web"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/web"
 )

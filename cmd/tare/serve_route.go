@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/config"
 	"github.com/taredb/tare/web"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/web"
 )
 

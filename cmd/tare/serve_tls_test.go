@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // writeCertificate writes a new self-signed certificate and its key.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/internal/config"
-	"github.com/taredb/tare/internal/server"
-	"github.com/taredb/tare/slab"
+	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/internal/slab"
 )
 
 // TestTenantLimitsReload starts a store with limits of tenants, reloads them, and reloads them again from an

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
 // TestHistoryDiskCache opens gateways whose history has a disk cache in a directory that is free, in one that another

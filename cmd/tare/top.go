@@ -11,7 +11,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/top"
+	"github.com/taredb/tare/cmd/tare/internal/top"
 )
 
 // Environment variables with a password or a token for tare top and tare ready.

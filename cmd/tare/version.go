@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/taredb/tare/internal/server"
+	"github.com/taredb/tare/cmd/tare/internal/server"
 )
 
 // version and commit are set by -ldflags "-X main.version=… -X main.commit=…"; without

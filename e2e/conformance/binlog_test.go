@@ -95,7 +95,7 @@ func TestBinaryLogs(t *testing.T) {
 	}
 	must(t, os.MkdirAll(dir, 0o755))
 	oracle := filepath.Join(t.TempDir(), "binlog.test")
-	out, err := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "e2e", "-o", oracle, "./binlog").CombinedOutput()
+	out, err := exec.Command("go", "test", "-C", "../..", "-c", "-tags", "e2e", "-o", oracle, "./mysql/binlog").CombinedOutput()
 	if err != nil {
 		t.Fatalf("build the tests of package binlog: %v\n%s", err, out)
 	}

@@ -17,9 +17,9 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/sqldigest"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 var flagCorpus = flag.Bool("conformance.corpus", false, "run TestCorpus, which digests every statement of the suites")

@@ -16,11 +16,11 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
-	"github.com/taredb/tare/binlog"
 	"github.com/taredb/tare/internal/testscript"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // fuzzColumns are the columns from which FuzzRows builds tables, with their types in the log.

@@ -7,7 +7,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/taredb/tare/internal/alloctest"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // TestErrnoState compares SQLSTATEs with go-mysql's table, for all numbers that it has and package mysqlwire

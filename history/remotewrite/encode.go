@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/taredb/tare/promapi"
+	"github.com/taredb/tare/store/promapi"
 )
 
 // Bounds of a request. Receivers take at least 32 MiB.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
 	"github.com/taredb/tare/internal/localstate"
 )
 

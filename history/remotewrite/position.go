@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
 	"github.com/taredb/tare/internal/localstate"
 )
 

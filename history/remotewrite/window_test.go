@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 
-	"github.com/taredb/tare/history/localdb"
+	"github.com/taredb/tare/history/internal/localdb"
 )
 
 // decode returns the samples of requests, series by series: "a 0@1000 1@2000".

@@ -35,7 +35,7 @@ func TestHouse(t *testing.T) {
 // checks returns the rules for every tree.
 func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
-		"floors":    archtest.Floors,
+		"rooms":     archtest.Rooms,
 		"downloads": archtest.Downloads,
 		"requirements": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Requirements(t, tags)

@@ -79,7 +79,7 @@ func findings(t *testing.T, archive *txtar.Archive) string {
 			lines = append(lines, check+": "+f.String()+"\n")
 		}
 	}
-	for _, check := range []string{"floors", "sizes", "format", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "prose", "words", "paths", "roads", "outputs"} {
+	for _, check := range []string{"rooms", "sizes", "format", "names", "docs", "inits", "globals", "sleeps", "ends", "waits", "seeds", "prose", "words", "paths", "roads", "outputs"} {
 		found, err := checks()[check](tree)
 		note(check, found, err)
 	}
@@ -124,7 +124,7 @@ func TestLongFile(t *testing.T) {
 	} {
 		got := findings(t, &txtar.Archive{Files: []txtar.File{
 			{Name: "go.mod", Data: []byte("module example.com/house\n\ngo 1.26\n")},
-			{Name: "ARCHITECTURE.md", Data: []byte("| 0 | `long` | a long package | |\n")},
+			{Name: "ARCHITECTURE.md", Data: []byte("### `long`: a room\n\n| `long` | a long package |\n")},
 			{Name: "long/doc.go", Data: []byte("// Package long is long.\npackage long\n")},
 			{Name: "long/long.go", Data: []byte(c.head + strings.Repeat("// A line.\n", 600))},
 		}})
@@ -173,13 +173,13 @@ func TestBadDurations(t *testing.T) {
 func TestTableIsRequired(t *testing.T) {
 	dir := t.TempDir()
 	tree := &archtest.Tree{Root: dir}
-	if _, err := archtest.Floors(tree); err == nil {
+	if _, err := archtest.Rooms(tree); err == nil {
 		t.Error("accepted a tree without ARCHITECTURE.md")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ARCHITECTURE.md"), []byte("no table\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := archtest.Floors(tree); err == nil || !strings.Contains(err.Error(), "no table of packages") {
+	if _, err := archtest.Rooms(tree); err == nil || !strings.Contains(err.Error(), "no room with a table of packages") {
 		t.Errorf("got error %v, want that there is no table", err)
 	}
 }

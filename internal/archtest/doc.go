@@ -2,7 +2,7 @@
 //
 // # Terms
 //
-//   - A floor is a number in ARCHITECTURE.md's table of packages; imports go down only.
+//   - A room is a section of ARCHITECTURE.md with a table of packages; imports between rooms go down only.
 //   - A finding is one violation, with the remedy.
 //   - The escape ledger, testdata/escape.txt, lists hot functions and the number of values each may let
 //     escape to the heap.

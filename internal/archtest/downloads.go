@@ -12,23 +12,26 @@ import (
 	"strings"
 )
 
-// downloadRow is "| `package` | `module`, `module` |", "| `package` | none |" or, above floor 1, "| `package` | 12 |".
+// maxNamed is the number of modules up to which they are named.
+const maxNamed = 8
+
+// downloadRow is "| `package` | `module`, `module` |", "| `package` | none |" or "| `package` | 12 |".
 var downloadRow = regexp.MustCompile("^\\| `([^`]+)` \\| (none|[0-9]+|`[^|]*`) \\|$")
 
 // Downloads checks the table of the modules that a user of each public package links.
 func Downloads(t *Tree) ([]Finding, error) {
-	text, err := t.read(floorsFile)
+	rows, err := t.rows()
 	if err != nil {
 		return nil, err
 	}
-	rooms, err := readRooms(string(text))
+	text, err := t.read(roomsFile)
 	if err != nil {
 		return nil, err
 	}
-	rows := make(map[string]string)
+	stated := make(map[string]string)
 	for line := range strings.Lines(string(text)) {
 		if m := downloadRow.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
-			rows[m[1]] = m[2]
+			stated[m[1]] = m[2]
 		}
 	}
 	linked, err := t.linkedModules("")
@@ -36,19 +39,19 @@ func Downloads(t *Tree) ([]Finding, error) {
 		return nil, err
 	}
 	var findings []Finding
-	for _, r := range rooms {
+	for _, r := range rows {
 		if !public(r) {
 			continue
 		}
 		want := "none"
-		if modules := linked[r.path]; r.floor >= strictFloors {
+		if modules := linked[r.path]; len(modules) > maxNamed {
 			want = strconv.Itoa(len(modules))
 		} else if len(modules) > 0 {
 			want = "`" + strings.Join(modules, "`, `") + "`"
 		}
-		if rows[r.path] != want {
+		if stated[r.path] != want {
 			findings = append(findings, Finding{
-				floorsFile, fmt.Sprintf("the modules of %s are stated as %q", r.path, rows[r.path]),
+				roomsFile, fmt.Sprintf("the modules of %s are stated as %q", r.path, stated[r.path]),
 				fmt.Sprintf("users of the package download other modules: write | `%s` | %s |", r.path, want),
 			})
 		}
@@ -57,19 +60,15 @@ func Downloads(t *Tree) ([]Finding, error) {
 }
 
 // public reports whether other modules can import a package.
-func public(r room) bool {
-	return r.floor >= 0 && !strings.Contains(r.path+"/", "internal/") && !strings.HasPrefix(r.path, "cmd/") && r.path != "sizegen"
+func public(r row) bool {
+	return !r.room.test && !strings.Contains(r.path+"/", "internal/") && !strings.HasPrefix(r.path, "cmd/") && r.path != "sizegen"
 }
 
 // Gets adds public packages to a fresh module each, by go get, and checks that its go.mod requires the modules that the
 // package links, with the tags of the product's options, which go get ignores, and no others. Of all packages, every
 // step-th is tried.
 func Gets(t *Tree, tags string, step int) (findings []Finding, err error) {
-	text, err := t.read(floorsFile)
-	if err != nil {
-		return nil, err
-	}
-	rooms, err := readRooms(string(text))
+	rows, err := t.rows()
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +76,9 @@ func Gets(t *Tree, tags string, step int) (findings []Finding, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rooms = slices.DeleteFunc(rooms, func(r room) bool { return !public(r) })
-	for i := 0; i < len(rooms); i += step {
-		path := rooms[i].path
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !public(r) })
+	for i := 0; i < len(rows); i += step {
+		path := rows[i].path
 		required, err := t.get(path)
 		if err != nil {
 			return nil, err
@@ -135,14 +134,14 @@ func (t *Tree) get(path string) (modules []string, err error) {
 // testRow is "| `module`, `module` | by tests: purpose |".
 var testRow = regexp.MustCompile("^\\| (`[^|]*`) \\| by tests: .* \\|$")
 
-// Requirements checks that go.mod lists what the packages of the numbered floors link on any system, with and without the
+// Requirements checks that go.mod lists what the packages besides those for tests link on any system, with and without the
 // tags of the product's options, and the modules in the table of those for tests.
 func Requirements(t *Tree, tags string) (findings []Finding, err error) {
-	text, err := t.read(floorsFile)
+	rows, err := t.rows()
 	if err != nil {
 		return nil, err
 	}
-	rooms, err := readRooms(string(text))
+	text, err := t.read(roomsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +149,8 @@ func Requirements(t *Tree, tags string) (findings []Finding, err error) {
 	for _, variant := range []string{"linux ", "linux " + tags, "darwin ", "windows "} {
 		system, tags, _ := strings.Cut(variant, " ")
 		args := []string{"GOOS=" + system, "go", "list", "-e", "-deps", "-tags", tags, "-f", "{{with .Module}}{{.Path}}{{end}}"}
-		for _, r := range rooms {
-			if r.floor >= 0 {
+		for _, r := range rows {
+			if !r.room.test {
 				args = append(args, "./"+r.path)
 			}
 		}
@@ -179,12 +178,12 @@ func Requirements(t *Tree, tags string) (findings []Finding, err error) {
 	for _, m := range requiredModule.FindAllStringSubmatch(string(mod), -1) {
 		required[m[1]] = true
 		if !linked[m[1]] && !listed[m[1]] {
-			findings = append(findings, Finding{"go.mod", "no package links " + m[1] + ", which users get as a requirement", "move the tests that import it to the module e2e, or argue it in the table of " + floorsFile})
+			findings = append(findings, Finding{"go.mod", "no package links " + m[1] + ", which users get as a requirement", "move the tests that import it to the module e2e, or argue it in the table of " + roomsFile})
 		}
 	}
 	for module := range listed {
 		if linked[module] || !required[module] {
-			findings = append(findings, Finding{floorsFile, module + " is no requirement of tests alone", "remove its row"})
+			findings = append(findings, Finding{roomsFile, module + " is no requirement of tests alone", "remove its row"})
 		}
 	}
 	return findings, nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// dataPaths are the packages whose results depend on where data ends.
-var dataPaths = [...]string{"activeseries", "frontend", "promapi", "storegateway", "tsblock"}
+// dataPaths are the rooms whose results depend on where data ends.
+var dataPaths = [...]string{"fleet", "store"}
 
 // Ends checks that no data path takes a wrapped io.EOF for the end of its data: layers above a connection or
 // a file wrap the io.EOF of a broken read, and the result would silently be truncated. The packages have

@@ -5,18 +5,19 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 )
 
-// roadStep matches "1. `package.Function`, `package.(*Type).Method`: their purpose"; the package is its
-// directory.
+// roadStep matches "1. `package.Function`, `package.(*Type).Method`: their purpose"; the package is the last
+// element of its path.
 var roadStep = regexp.MustCompile("^\\d+\\. ((?:`[^`]+`(?:, )?)+): .")
 
 // Roads checks that the functions named in the numbered steps in ARCHITECTURE.md exist.
 func Roads(t *Tree) ([]Finding, error) {
-	text, err := t.read(floorsFile)
+	text, err := t.read(roomsFile)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +42,8 @@ func Roads(t *Tree) ([]Finding, error) {
 		for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
 			if !functions[name[1]] {
 				findings = append(findings, Finding{
-					fmt.Sprintf("%s:%d", floorsFile, n), "there is no function " + name[1],
-					"name the one that does this now: the directory of the package, the type if it is a method, the function",
+					fmt.Sprintf("%s:%d", roomsFile, n), "there is no function " + name[1],
+					"name the one that does this now: the package, the type if it is a method, the function",
 				})
 			}
 		}
@@ -55,7 +56,6 @@ func (t *Tree) functions() (map[string]bool, error) {
 	names := make(map[string]bool)
 	fset := token.NewFileSet()
 	for _, p := range t.Packages {
-		path, _ := t.short(p.ImportPath)
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
@@ -63,7 +63,7 @@ func (t *Tree) functions() (map[string]bool, error) {
 			}
 			for _, d := range file.Decls {
 				if f, ok := d.(*ast.FuncDecl); ok {
-					names[path+"."+receiver(f)+f.Name.Name] = true
+					names[path.Base(p.ImportPath)+"."+receiver(f)+f.Name.Name] = true
 				}
 			}
 		}

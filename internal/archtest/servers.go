@@ -11,8 +11,8 @@ import (
 const serverPackage = "internal/httpserver"
 
 // Servers checks that only package httpserver, whose guard refuses requests of other sites, creates HTTP
-// servers, that routes are registered only where each declares the role that it requires, and that responses in JSON
-// are written by package visible. The ledger lists functions with a separate mux.
+// servers, and that routes are registered only where each declares the role that it requires. The ledger
+// lists functions with a separate mux.
 func Servers(t *Tree, name, text string) ([]Finding, error) {
 	l, err := readExceptions(name, text)
 	if err != nil {
@@ -22,13 +22,8 @@ func Servers(t *Tree, name, text string) ([]Finding, error) {
 		if strings.HasPrefix(f.file, serverPackage+"/") {
 			return nil
 		}
-		responses := make(map[string]bool) // names of parameters
 		for n := range ast.Preorder(f.node) {
 			switch n := n.(type) {
-			case *ast.Field:
-				for _, param := range n.Names {
-					responses[param.Name] = isName(n.Type, "http", "ResponseWriter")
-				}
 			case *ast.CompositeLit:
 				if isName(n.Type, "http", "Server") {
 					findings = append(findings, f.finding(n, "an http.Server without the guard against other sites", "call httpserver.New"))
@@ -39,10 +34,6 @@ func Servers(t *Tree, name, text string) ([]Finding, error) {
 					break
 				}
 				switch {
-				case isName(s, "json", "NewEncoder"):
-					if w, ok := n.Args[0].(*ast.Ident); ok && responses[w.Name] {
-						findings = append(findings, f.finding(n, "JSON whose texts may have an effect on a terminal", "call visible.NewEncoder"))
-					}
 				case isName(s, "http", "ListenAndServe"), isName(s, "http", "ListenAndServeTLS"), isName(s, "http", "Serve"), isName(s, "http", "ServeTLS"):
 					findings = append(findings, f.finding(n, "a server without the guard against other sites", "call httpserver.New"))
 				case isName(s, "http", "Handle"), isName(s, "http", "HandleFunc"), isName(s, "http", "NewServeMux"):
@@ -121,11 +112,7 @@ func (f function) finding(n ast.Node, what, remedy string) Finding {
 // inspectFunctions calls check for every declaration of code that is linked into programs, excluding tests
 // and packages that only tests import.
 func (t *Tree) inspectFunctions(check func(function) []Finding) ([]Finding, error) {
-	table, err := t.read(floorsFile)
-	if err != nil {
-		return nil, err
-	}
-	rooms, err := readRooms(string(table))
+	rows, err := t.rows()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +122,7 @@ func (t *Tree) inspectFunctions(check func(function) []Finding) ([]Finding, erro
 	}
 	var findings []Finding
 	for _, file := range files {
-		if r := roomOf(rooms, path.Dir(file.name)); r != nil && r.floor == testFloor {
+		if r := rowOf(rows, path.Dir(file.name)); r != nil && r.room.test {
 			continue
 		}
 		for _, d := range file.Decls {

@@ -10,7 +10,8 @@ import (
 const (
 	// connPackage is the package that logs in to servers, with TLS and authentication; sessionPackage, below it, is the
 	// one that opens all sessions, with their settings.
-	connPackage    = "mysqlconn"
+	connName       = "mysqlconn"
+	connPackage    = "mysql/" + connName
 	sessionPackage = connPackage + "/session"
 )
 
@@ -43,7 +44,7 @@ func Sessions(t *Tree, name, text string) ([]Finding, error) {
 					what = "a client of MySQL beside package mysqlconn"
 				}
 			case *ast.CallExpr:
-				if isName(n.Fun, connPackage, "Dial") || isName(n.Fun, connPackage, "LogIn") {
+				if isName(n.Fun, connName, "Dial") || isName(n.Fun, connName, "LogIn") {
 					what = "a session with the settings that the server happens to have"
 				}
 			case *ast.SelectorExpr:

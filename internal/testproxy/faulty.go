@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A Fault happens to a packet that a client sends to a MySQL server and that has a response.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/rollup"
-	"github.com/taredb/tare/stmtstats"
+	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // Start is the start of an hour.

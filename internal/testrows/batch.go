@@ -3,8 +3,8 @@ package testrows
 import (
 	"testing"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Row returns a row of texts and nils.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Memory is a rowstream.Server whose tables all have the same shape, and whose rows are generated as they are read.

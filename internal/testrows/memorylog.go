@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taredb/tare/binlog"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A MemoryLog is a Memory whose log repeats one batch.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A WideTable has rows of 1 MiB, and then many more of 100 bytes.

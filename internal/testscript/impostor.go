@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Results of Impostor.Learned, in ascending order.

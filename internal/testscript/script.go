@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Start runs a backend that serves each connection, numbered from 0, by a script. A

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A SHA2Server lets one user in by caching_sha2_password, as MySQL does: by the whole password, over TLS or encrypted

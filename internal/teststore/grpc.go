@@ -15,7 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/storegateway/storepb"
+	"github.com/taredb/tare/store/storepb"
 )
 
 // Dial serves a gRPC server on a port of the loopback interface and returns a connection to it.

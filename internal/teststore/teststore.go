@@ -13,13 +13,13 @@ import (
 
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/slab"
-	"github.com/taredb/tare/storegateway"
-	"github.com/taredb/tare/storegateway/blocksync"
-	"github.com/taredb/tare/storegateway/bucketurl"
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/store/storegateway"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // Options returns the options of a gateway over a bucket: four queries of 16 MiB.

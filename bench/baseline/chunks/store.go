@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/tsblock"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // A Store serves selects from one block. Package tsblock provides the matching series, their labels and chunk

@@ -8,9 +8,9 @@ import (
 	"vitess.io/vitess/go/sqltypes"
 	querypb "vitess.io/vitess/go/vt/proto/query"
 
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
-	"github.com/taredb/tare/tick"
+	"github.com/taredb/tare/internal/tick"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // payload returns a row of sysbench's tables.

@@ -14,9 +14,9 @@ import (
 	querypb "vitess.io/vitess/go/vt/proto/query"
 
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/mysqlconn"
-	"github.com/taredb/tare/mysqlwire"
-	"github.com/taredb/tare/rowstream"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // packetSize is the number of bytes of rows per message, as in Vitess' streamer.

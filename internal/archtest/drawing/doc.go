@@ -1,3 +1,2 @@
-// Package drawing draws the imports between the packages of ARCHITECTURE.md's table: floors above each other,
-// with arrows that point down.
+// Package drawing draws the imports between the rooms of ARCHITECTURE.md: each above those that it imports, with arrows that point down.
 package drawing

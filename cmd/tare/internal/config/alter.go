@@ -1,0 +1,150 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/move/alter"
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/rowstream"
+)
+
+// Alter holds the options of tare alter.
+type Alter struct {
+	section
+	ConfigFile string
+
+	On    ControlURL
+	OnTLS mysqlconn.TLSMode
+	OnKey ServerKey
+	TLSCA string // file; "" for the system's authorities
+
+	Schema, Table string
+	Queue         bool // several tables are altered, which a file names
+	Whole         bool // the command is about all tables of the server
+
+	MaxLockWait time.Duration
+	LockTries   int
+	MaxInplace  Bytes
+	Workers     int
+	ChunkBytes  Bytes
+	MaxViewAge  time.Duration
+	Patience    time.Duration
+
+	KeepOld, RevertWindow time.Duration
+	OnEvent               string // shell command
+
+	HTTPAccess
+
+	Throttle CopyThrottle
+	Control  string // path of the control socket; "auto" or "off"
+
+	Diag Diag
+
+	table string
+}
+
+// NewAlter returns the options of tare alter with their defaults.
+func NewAlter() *Alter {
+	c := &Alter{}
+	s := newSet("alter", &c.ConfigFile)
+	s.Control(&c.On, "on", "account on the server: mysql://user:password@host:port; required")
+	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
+	c.OnKey.declare(s, "on")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); those of the system when empty")
+	s.String(&c.table, "table", "db.t", "", "table to alter; required")
+	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is given up and retried: whole seconds, 1s or more; the server itself ends what waits or locks for longer than twice that, also when this process is stopped or cut off")
+	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
+	s.Bytes(&c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table, with its indexes, that the server may rebuild or index in place, which replicas execute as one statement; 0: none")
+	s.Int(&c.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
+	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so how long undo log is kept for it")
+	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
+	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
+	s.Duration(&c.RevertWindow, "revert-window", "0", "how long the command runs on after the swap, and follows changes back into the old table, so that a revert is ready at once: at most --keep-old; 0: it exits after the swap")
+	s.String(&c.OnEvent, "on-event", "command", "", "shell command for each event (started, rows_copied, ready_to_swap, swapped, altered, reverted, failed), with the event as a line of JSON on its standard input; killed after 30s")
+	c.Throttle.declareAlter(s)
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
+	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
+	c.HTTPAccess.declare(s)
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// Load gives every option its value and validates them together.
+func (c *Alter) Load(in Input) (warnings []string, err error) {
+	return c.load(in, c.Validate)
+}
+
+// Validate parses the name of the table and reports options that would have no effect.
+func (c *Alter) Validate() error {
+	var errs []error
+	if c.table != "" {
+		var err error
+		if c.Schema, c.Table, err = rowstream.ParseTable(c.table); err != nil {
+			errs = append(errs, fmt.Errorf("--table: %w", err))
+		}
+	}
+	if c.MaxLockWait < time.Second || c.MaxLockWait%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--max-lock-wait %v: servers count whole seconds; use 1s or more", c.MaxLockWait))
+	}
+	if c.RevertWindow > c.KeepOld {
+		errs = append(errs, fmt.Errorf("--revert-window %v: the old table is kept for %v; raise --keep-old", c.RevertWindow, c.KeepOld))
+	}
+	if c.Control == "" {
+		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
+	}
+	errs = append(errs, c.OnKey.validate())
+	errs = append(errs, c.HTTPAccess.validate()...)
+	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, true)...)...)
+}
+
+// declareAlter declares the limits of an ALTER TABLE by a copy.
+func (t *CopyThrottle) declareAlter(s *Set) {
+	s.Duration(&t.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
+	declare(s, &t.Replicas, Option{
+		Name: "replica", Kind: "url", repeats: true,
+		Help: "account on a replica whose lag is limited: mysql://user:password@host:port; can be repeated",
+	}, parseControlURLs, formatControlURLs)
+	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running, including the copy's, at or below this; 0: no limit")
+	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic: clients are paused through it for the moment of the swap, and --max-p99 is measured by it: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway, instead of user:password@ in its address; the role operator to pause clients, viewer for --max-p99 alone")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
+	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
+}
+
+// Ready reports what is missing to alter a table.
+func (c *Alter) Ready() error {
+	var errs []error
+	if c.On.Addr == "" {
+		errs = append(errs, errors.New("--on is required, such as --on mysql://app@db1"))
+	}
+	if c.RevertWindow > 0 && c.Queue {
+		errs = append(errs, errors.New("--revert-window and --queue exclude each other: tare alter revert reverts a table of a queue"))
+	}
+	switch {
+	case c.table != "" && c.Whole:
+		errs = append(errs, errors.New("--table has no effect: the command is about all tables of the server"))
+	case c.table == "" && !c.Queue && !c.Whole:
+		errs = append(errs, errors.New("--table is required, such as --table shop.orders"))
+	case c.table != "" && c.Queue:
+		errs = append(errs, errors.New("--table and --queue exclude each other: each line of a queue names its table"))
+	}
+	return errors.Join(errs...)
+}
+
+// Options are those for package alter, without the server.
+func (c *Alter) Options() alter.Options {
+	o := alter.Options{
+		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
+		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld, RevertWindow: c.RevertWindow, OnEvent: c.OnEvent,
+	}
+	if c.MaxInplace == 0 {
+		o.MaxInplace = -1
+	}
+	return o
+}

@@ -1,0 +1,288 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/inventory"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/sqldigest"
+)
+
+// Copy are the options of tare copy.
+type Copy struct {
+	section
+	ConfigFile string
+
+	From           CopySource
+	To             CopyTarget
+	FromTLS, ToTLS mysqlconn.TLSMode
+	FromKey, ToKey ServerKey
+	FromToken      Token           // for tare://
+	Compress       CopyCompression // for tare://
+	TLSCA          string          // file; "": the system's authorities
+
+	Tables []tabledef.Spec // with the clauses of the options below
+
+	Sources []ControlURL      // several sources, in place of From
+	Merge   [][]tabledef.Spec // the tables of each of them
+
+	Shards []ControlURL      // several targets, in place of To
+	Split  [][]tabledef.Spec // the tables of each of them
+
+	Selection  inventory.Selection // of whole schemas, and of tables by patterns
+	Collations map[string]string   // of the source and those of the target in their place
+
+	Workers     int
+	ChunkBytes  Bytes
+	Patience    time.Duration
+	StateSchema string
+	KeepIndexes bool
+	Follow      bool
+	FollowUntil FollowUntil
+	Ignore      []sqldigest.Digest // of statements in the log
+	Heartbeat   FollowHeartbeat
+	OnReplica   bool // heartbeats may be written to a replica's primary
+	MaxViewAge  time.Duration
+	Cutover     CopyCutover
+
+	Verify bool
+
+	Throttle CopyThrottle
+	Control  string // path of the control socket; "auto" or "off"
+
+	HTTPAccess
+
+	Diag Diag
+
+	tables                string
+	schemas, excludes     []string
+	objects               string
+	collations            []string
+	users                 bool
+	excludedUsers         []string
+	existingUsers         []string
+	wheres, shards, names []string
+	ignores, splits       []string
+}
+
+// NewCopy returns the options of tare copy with their defaults.
+func NewCopy() *Copy {
+	c := &Copy{}
+	s := newSet("copy", &c.ConfigFile)
+	declare(s, &c.From, Option{
+		Name: "from", Kind: "url",
+		Help: "account on the source: mysql://user:password@host:port; or tare://host:port of a tare rowstream; or file:///directory or s3://bucket/prefix of a dump to load; required",
+	}, parseCopySource, CopySource.String)
+	declare(s, &c.To, Option{
+		Name: "to", Kind: "url",
+		Help: "account on the target; or file:///directory or s3://bucket/prefix for a dump; required",
+	}, parseCopyTarget, CopyTarget.String)
+	c.declareMerge(s)
+	c.declareSplit(s)
+	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from; required for a tare:// address that is not loopback")
+	c.FromKey.declare(s, "from")
+	c.FromToken.declare(s, "from-", "token of --from tare://…")
+	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
+	tlsMode(s, &c.ToTLS, "to-tls", "TLS towards --to")
+	c.ToKey.declare(s, "to")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify both servers with (PEM); those of the system when empty")
+	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, db.t1=other.t2 under another name, or patterns such as 'db.ord_*'; this or --schema is required")
+	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")
+	s.Lines(&c.excludes, "exclude", "pattern", "objects that --schema and the patterns of --tables leave out: 'db.log_*,db.v1'; can be repeated")
+	s.String(&c.objects, "objects", "list", "all", "kinds of objects that --schema copies besides tables: all, none, or of "+kindList()+", comma separated")
+	s.Bool(&c.users, "users", "copy the accounts that have privileges on the schemas of --schema, and these privileges; see docs/tasks/copy-a-schema.md")
+	s.Lines(&c.excludedUsers, "exclude-users", "pattern", "accounts that --users leaves out: 'report@%,old_*'; can be repeated")
+	s.Lines(&c.existingUsers, "grant-existing", "pattern", "accounts that get privileges by --users although they exist in the target with another password or definition: 'app@%'; can be repeated")
+	s.Lines(&c.collations, "map-collation", "from=to", "collation of the target in place of one that it has not; can be repeated")
+	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; can be repeated per table")
+	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; can be repeated per table")
+	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
+	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
+	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
+	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
+	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
+	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
+	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilFinished, FollowUntilCaughtUp)
+	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+binlog.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
+		HeartbeatOn, HeartbeatOff)
+	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
+	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "with --follow, how long a transaction that reads rows of the source lives, and so how long an ALTER TABLE there waits for it; without --follow all rows are read in one")
+	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the source's binary log that changes no copied table, and at which --follow stopped; may be given for each statement")
+	c.Cutover.declare(s)
+	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
+	c.Throttle.declare(s)
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
+	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health while the copy runs, such as 127.0.0.1:8320; off for none")
+	c.HTTPAccess.declare(s)
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// Values of --control-socket that are not paths.
+const (
+	ControlAuto = "auto"
+	ControlOff  = "off"
+)
+
+// tlsMode declares the TLS mode of a connection.
+func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
+	declare(s, p, Option{Name: name, Kind: "preferred|disabled|required|verify-ca|verify-identity", Default: "preferred", Help: help},
+		mysqlconn.ParseTLSMode, mysqlconn.TLSMode.String)
+}
+
+// sideTLS declares the TLS mode of a connection of tare serve beside those of clients; nil is the backend's.
+func sideTLS(s *Set, p **mysqlconn.TLSMode, name, help string) {
+	const backend = "backend"
+	declare(s, p, Option{Name: name, Kind: backend + "|preferred|disabled|required|verify-ca|verify-identity", Default: backend, Help: help + "; backend: as --backend-tls, where mirror is preferred"},
+		func(text string) (*mysqlconn.TLSMode, error) {
+			if text == backend {
+				return nil, nil
+			}
+			mode, err := mysqlconn.ParseTLSMode(text)
+			return &mode, err
+		}, func(mode *mysqlconn.TLSMode) string {
+			if mode == nil {
+				return backend
+			}
+			return mode.String()
+		})
+}
+
+// Load sets every option and validates them together.
+func (c *Copy) Load(in Input) (warnings []string, err error) {
+	return c.load(in, c.Validate)
+}
+
+// Validate parses the clauses about tables and reports options that would have no effect.
+func (c *Copy) Validate() error {
+	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
+	errs = append(errs, c.HTTPAccess.validate()...)
+	if c.Control == "" {
+		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
+	}
+	errs = append(errs, c.validateSelection()...)
+	errs = append(errs, c.validateDump()...)
+	if len(c.Tables) > 0 && c.Selection.Empty() {
+		errs = append(errs, c.Clauses(c.Tables))
+	}
+	errs = append(append(errs, c.validateMerge()...), c.validateSplit()...)
+	errs = append(errs, c.FromKey.validate(), c.ToKey.validate())
+	return errors.Join(errs...)
+}
+
+// Clauses adds the clauses about single tables to their specs. Where tables are selected by schemas or patterns, they are known only once
+// the source has been read.
+func (c *Copy) Clauses(tables []tabledef.Spec) error {
+	var errs []error
+	for _, clauses := range []struct {
+		name string
+		all  []string
+		add  func([]tabledef.Spec, string) error
+	}{{"where", c.wheres, tabledef.AddWhere}, {"only-shard", c.shards, tabledef.AddShard}, {"columns", c.names, tabledef.AddColumns}} {
+		for _, text := range clauses.all {
+			if err := clauses.add(tables, text); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w", clauses.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ready returns an error that names missing options.
+func (c *Copy) Ready() error {
+	var errs []error
+	if !c.From.given() && len(c.Sources) == 0 {
+		errs = append(errs, errors.New("--from is required, such as --from mysql://app@db1"))
+	}
+	if c.To.MySQL.Addr == "" && !c.To.IsDump() && len(c.Shards) == 0 {
+		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
+	}
+	if len(c.Tables) == 0 && c.Selection.Empty() && !c.From.IsDump() {
+		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items; or --schema shop"))
+	}
+	return errors.Join(errs...)
+}
+
+// A FollowHeartbeat specifies whether heartbeats are written to the source.
+type FollowHeartbeat string
+
+// The values of --heartbeat.
+const (
+	HeartbeatOn  FollowHeartbeat = "on"
+	HeartbeatOff FollowHeartbeat = "off"
+)
+
+// A FollowUntil specifies when following ends.
+type FollowUntil string
+
+// The ends of following.
+const (
+	FollowUntilFinished FollowUntil = "told"
+	FollowUntilCaughtUp FollowUntil = "caught-up"
+)
+
+// validateFollow validates the options of following.
+func (c *Copy) validateFollow() (errs []error) {
+	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
+		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
+	}
+	c.Ignore = nil
+	for _, text := range c.ignores {
+		digest, err := sqldigest.Parse(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--ignore-statement: %w", err))
+		}
+		c.Ignore = append(c.Ignore, digest)
+	}
+	if c.Heartbeat == HeartbeatOff && !c.Follow {
+		errs = append(errs, errors.New("--heartbeat has no effect without --follow"))
+	}
+	if c.OnReplica && (!c.Follow || c.Heartbeat == HeartbeatOff) {
+		errs = append(errs, errors.New("--heartbeat-on-replica has no effect without --follow, or with --heartbeat=off"))
+	}
+	if c.MaxViewAge != copier.DefaultMaxViewAge && !c.Follow {
+		errs = append(errs, errors.New("--max-view-age has no effect without --follow: all rows are read in one view"))
+	}
+	if len(c.Ignore) > 0 && !c.Follow {
+		errs = append(errs, errors.New("--ignore-statement has no effect without --follow"))
+	}
+	return append(errs, c.Cutover.validate(c)...)
+}
+
+// A CopyCompression is the compression of rows on the wire.
+type CopyCompression string
+
+// Compressions of rows on the wire.
+const (
+	WireNone CopyCompression = "none"
+	WireZstd CopyCompression = "zstd"
+)
+
+// validateWire validates the options of tare://.
+func (c *Copy) validateWire() []error {
+	errs := c.FromToken.validate("from-")
+	if c.From.Tare == "" {
+		if c.FromToken.given() && c.From.given() {
+			errs = append(errs, errors.New("--from-token is for --from tare:// alone: with mysql:// a password goes into the URL"))
+		}
+		if c.Compress == WireZstd && c.From.given() {
+			errs = append(errs, errors.New("--compress is for --from tare:// alone: mysql:// sends rows as they are, and dumps are always compressed"))
+		}
+		return errs
+	}
+	if c.FromKey.given() {
+		errs = append(errs, errors.New("--from-public-key and --from-get-public-key are for --from mysql:// alone: tare rowstream has a token"))
+	}
+	if c.FromTLS == mysqlconn.TLSPreferred && !c.From.Tare.Loopback() {
+		errs = append(errs, fmt.Errorf("--from %s: say whether it speaks TLS: --from-tls verify-identity (or verify-ca, required), or --from-tls disabled", c.From))
+	}
+	return errs
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"github.com/taredb/tare/move/copier/cutover"
+)
+
+// CopyCutover are the options for switching clients once the target has caught up.
+type CopyCutover struct {
+	On            bool
+	Lag           time.Duration
+	Hold          time.Duration
+	Tries         int
+	ClosePinned   time.Duration
+	ReverseWindow time.Duration
+}
+
+func (o *CopyCutover) declare(s *Set) {
+	s.Bool(&o.On, "cutover", "once the target has caught up, have --gateway switch its clients to it, and write their changes back to the source for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only once all targets have everything, and end")
+	s.Duration(&o.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
+	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; when it expires they resume where they were, and the cutover is retried; the gateway, or with --to-shard the server, ends the pause, also when this process is stopped or cut off")
+	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
+	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are awaited before clients are paused; then the gateway closes them; 0: never close, do not switch")
+	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all, as always with --to-shard")
+}
+
+func (o *CopyCutover) validate(c *Copy) (errs []error) {
+	const longest = 30 * time.Second // of a gateway's pause
+	if o.On && !c.Follow {
+		errs = append(errs, errors.New("--cutover needs --follow"))
+	}
+	if o.On && c.FollowUntil == FollowUntilCaughtUp {
+		errs = append(errs, errors.New("--cutover continues after the target has caught up: omit --follow-until caught-up"))
+	}
+	if o.On && c.From.Tare != "" && c.Throttle.Gateway.set() {
+		errs = append(errs, errors.New("--cutover with --gateway needs --from mysql://: it must be sure that the gateway's server is the one that is read, and writes to it afterwards; "+
+			"leave --cutover out, and switch by hand once the target has caught up: hold at the gateway, tare copy ctl finish, switch (docs/tasks/switch-clients.md)"))
+	}
+	if o.On && (o.Hold <= 0 || o.Hold > longest) {
+		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
+	}
+	if o.ClosePinned > 0 && !(o.On && c.Throttle.Gateway.set()) {
+		errs = append(errs, errors.New("--cutover-close-pinned has no effect without --cutover and --gateway"))
+	}
+	return errs
+}
+
+// Options returns the options for the copier, without the gateway and the source as a server to write to.
+func (o *CopyCutover) Options() cutover.Options {
+	return cutover.Options{Lag: o.Lag, MaxPause: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
+}

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/store/diskcache"
+	"github.com/taredb/tare/store/sharedcache"
+)
+
+// DiskCache are the options of a cache of a bucket's pages on local disk.
+type DiskCache struct {
+	Dir   string // "": none
+	Bytes Bytes
+}
+
+// Memcached are the options of a cache of a bucket's pages in memcached servers.
+type Memcached struct {
+	Servers []string // none: off
+	Timeout time.Duration
+}
+
+func (c *Memcached) declare(s *Set, prefix string) {
+	declare(s, &c.Servers, Option{
+		Name: prefix + "cache-memcached", Kind: "host:port,…",
+		Help: "memcached servers for pages of indexes and chunk files, the same ones for all processes with this bucket; none when empty",
+	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
+	s.Duration(&c.Timeout, prefix+"cache-memcached-timeout", sharedcache.DefaultTimeout.String(), "time limit of one call of a server of --"+prefix+"cache-memcached")
+}
+
+func (c *Memcached) validate(prefix string) error {
+	switch {
+	case c.Timeout <= 0:
+		return fmt.Errorf("--%scache-memcached-timeout: want more than 0", prefix)
+	case len(c.Servers) == 0 && c.Timeout != sharedcache.DefaultTimeout:
+		return fmt.Errorf("--%scache-memcached-timeout has no effect without --%[1]scache-memcached", prefix)
+	}
+	if err := sharedcache.ValidateServers(c.Servers); err != nil {
+		return fmt.Errorf("--%scache-memcached: %w", prefix, err)
+	}
+	return nil
+}
+
+const defaultDiskCacheBytes = "10GiB"
+
+func (c *DiskCache) declare(s *Set, prefix string) {
+	s.String(&c.Dir, prefix+"cache-dir", "dir", "", "directory for pages of indexes and chunk files read from the bucket, one for each process; none when empty")
+	s.Bytes(&c.Bytes, prefix+"cache-size", defaultDiskCacheBytes, diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
+}
+
+func (c *DiskCache) validate(prefix string) error {
+	if c.Dir == "" && c.Bytes.String() != defaultDiskCacheBytes {
+		return fmt.Errorf("--%scache-size has no effect without --%[1]scache-dir", prefix)
+	}
+	return nil
+}

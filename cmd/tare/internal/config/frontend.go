@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/fleet/activeseries"
+	"github.com/taredb/tare/fleet/frontend"
+)
+
+// Frontend are the options of tare frontend.
+type Frontend struct {
+	section
+	ConfigFile string
+
+	Downstreams []*url.URL // replicas of one system
+	Members     []*url.URL // systems with different series
+
+	DownstreamCA       string // file; "": the system's authorities
+	DownstreamEncoding frontend.Encoding
+
+	Shards        int
+	MaxShards     int // 0: no limit
+	MaxRequests   int // 0: no limit
+	ResponseBytes Bytes
+	MergeBytes    Bytes
+	Timeout       time.Duration // 0: none
+	Hedge         float64       // fraction of shard requests, 0 to 1
+
+	Decoding frontend.Decoding
+
+	TracesURL string // of an OTLP receiver; "": none
+
+	Server
+
+	input Input // passed to Load
+}
+
+// NewFrontend returns the options of tare frontend with their defaults.
+func NewFrontend() *Frontend {
+	c := &Frontend{}
+	s := newSet("frontend", &c.ConfigFile)
+	declare(s, &c.Downstreams, Option{
+		Name: "downstream", Kind: "urls",
+		Help: "replicas of one system, separated by commas: each shard is requested from one of them; for example http://mimir:8080/prometheus",
+	}, parseURLs, formatURLs)
+	declare(s, &c.Members, Option{
+		Name: "member", Kind: "urls",
+		Help: "systems with different series, separated by commas: each shard is requested from all of them, and shared series appear once",
+	}, parseURLs, formatURLs)
+	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
+	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); those of the system when empty")
+	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
+		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
+		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
+	s.Int(&c.Shards, "shards", "16", 1, "shards that a request is split into unless its header Sharding-Control says otherwise; 1 does not split")
+	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
+	s.Int(&c.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "size limit of an uncompressed response; 0: no limit")
+	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory limit of one request for deduplication, counting and merging of histograms")
+	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
+	declare(s, &c.Hedge, Option{
+		Name: "hedge", Kind: "share", Default: "0.05",
+		Help: "fraction of shard requests, from 0 to 1, that may be made a second time, on another replica if there is one: the last shard of a request that takes more than twice as long as the others; 0: none",
+	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
+	s.traces(&c.TracesURL)
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
+	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's jsontext that accepts the same; re-read from --config on SIGHUP",
+		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
+	declare(s, &c.Decoding.Compare, Option{
+		Name: "decoder-compare", Kind: "share", Default: "0",
+		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
+	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
+	c.HTTPAccess.declare(s)
+	c.Log.declareRequests(s, requestLog{
+		kind: "request", fields: frontend.LogFields(),
+		example: "tenant=team-a total_ns>1s retries>0",
+		values:  "the values in selectors", rows: "series", digest: "digest", text: "selectors",
+	})
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// parseURLs parses URLs separated by commas. Its errors contain no password.
+func parseURLs(s string) ([]*url.URL, error) {
+	if s == "" {
+		return nil, nil
+	}
+	var urls []*url.URL
+	for i, text := range strings.Split(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("URL %d: want one such as http://host:8080 or https://user:password@host/prometheus", i+1)
+		}
+		urls = append(urls, u)
+	}
+	return urls, nil
+}
+
+func formatURLs(urls []*url.URL) string {
+	texts := make([]string, len(urls))
+	for i, u := range urls {
+		texts[i] = u.Redacted()
+	}
+	return strings.Join(texts, ",")
+}
+
+func parseShare(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return 0, fmt.Errorf("want a share from 0 to 1, such as 0.01, not %q", s)
+	}
+	return v, nil
+}
+
+// dataDirUnused is the warning of servers that keep only the query log's files there.
+const dataDirUnused = "--data-dir has no effect without --log-file: no other option keeps files there"
+
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
+func (c *Frontend) Load(in Input) (warnings []string, err error) {
+	c.input = in
+	warnings, err = c.load(in, c.Validate)
+	if c.DataDir != "" && c.Log.File == "" {
+		warnings = append(warnings, dataDirUnused)
+	}
+	return warnings, err
+}
+
+// Reload loads the options again from the input of Load; c is unchanged.
+func (c *Frontend) Reload() (*Frontend, error) {
+	fresh := NewFrontend()
+	_, err := fresh.Load(c.input)
+	return fresh, err
+}
+
+// Validate reports options that contradict each other or would have no effect. Missing downstreams are left
+// to Ready: a configuration file for another subcommand has none.
+func (c *Frontend) Validate() error {
+	var errs []error
+	if len(c.Downstreams) > 0 && len(c.Members) > 0 {
+		errs = append(errs, errors.New("--downstream and --member exclude each other: replicas of one system, or systems with different series"))
+	}
+	if c.MaxShards > 0 && c.Shards > c.MaxShards {
+		errs = append(errs, fmt.Errorf("--shards %d is more than --max-shards %d", c.Shards, c.MaxShards))
+	}
+	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
+		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
+	}
+	errs = append(errs, c.HTTPAccess.validate()...)
+	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+func anyTLS(urls []*url.URL) bool {
+	for _, u := range urls {
+		if u.Scheme == "https" {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready returns an error that names missing options.
+func (c *Frontend) Ready() error {
+	if len(c.Downstreams) == 0 && len(c.Members) == 0 {
+		return errors.New("--downstream or --member is required: whom to ask, such as --downstream http://mimir:8080/prometheus")
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/store/bucketurl"
+)
+
+// History are the options of a gateway's history.
+type History struct {
+	Bucket     bucketurl.URL // zero: no history
+	Interval   time.Duration
+	MaxDigests int               // 0: none are counted
+	MaxText    Bytes             // of a statement
+	Bytes      Bytes             // of the table of digests
+	Labels     map[string]string // may lack the instance
+
+	LocalAge   time.Duration
+	LocalBytes Bytes
+	RollupAge  time.Duration
+	MaxAhead   time.Duration
+
+	Retention      history.BucketRetention // Bytes is set separately
+	RetentionBytes Bytes
+
+	QueryBytes   Bytes
+	ProcessBytes Bytes
+	Calls        BucketCalls // for queries that read the bucket
+	DiskCache    DiskCache   // of these queries
+	Memcached    Memcached
+
+	RemoteWrite RemoteWrite
+}
+
+// Enabled reports whether a history is kept in a bucket. Without one, digests are counted in memory.
+func (c *History) Enabled() bool { return c.Bucket.String() != "" }
+
+func (c *History) declare(s *Set) {
+	declare(s, &c.Bucket, Option{
+		Name: "bucket", Kind: "url",
+		Help: "keep the history of every statement as time series, in blocks uploaded to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
+	}, parseBucket, bucketurl.URL.String)
+	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
+	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; without --bucket in memory, since the start; calls of further digests are counted together; 0: none, and no pages that require them")
+	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
+	s.Bytes(&c.MaxText, "history-max-text", "16KiB", 1<<10, "length of a statement's text; a longer one is cut, also if long texts use an eighth of --history-bytes; at most 32KiB")
+	declare(s, &c.Labels, Option{
+		Name: "history-labels", Kind: "name=value,…",
+		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
+	}, parseLabels, formatLabels)
+	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
+	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size limit of blocks in --data-dir; beyond it the oldest is deleted, even if it was not uploaded")
+	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
+	s.Duration(&c.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they continue at the clock's time with another instance label")
+	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age, daily rollups not before --history-rollup-age; 0: never; not on a bucket with a compactor")
+	s.Bytes(&c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
+	s.Duration(&c.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
+	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
+	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
+	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
+	c.Calls.declare(s, "history-queue-timeout")
+	c.DiskCache.declare(s, "history-")
+	c.Memcached.declare(s, "history-")
+	c.RemoteWrite.declare(s)
+}
+
+func (c *History) validate() (errs []error) {
+	errs = c.RemoteWrite.validate()
+	if !c.Enabled() {
+		return append(errs, c.validateDisabled()...)
+	}
+	if c.MaxDigests == 0 {
+		errs = append(errs, errors.New("--history-max-digests 0 leaves --bucket nothing to keep"))
+	}
+	if c.Interval < time.Second || c.Interval > time.Minute {
+		errs = append(errs, fmt.Errorf("--history-interval: want 1s to 1m, not %s", formatDuration(c.Interval)))
+	}
+	if c.LocalAge < history.BlockRange {
+		errs = append(errs, fmt.Errorf("--history-local-age: want at least %s, the length of a block", formatDuration(history.BlockRange)))
+	}
+	if c.RollupAge < history.MinRollupAge {
+		errs = append(errs, fmt.Errorf("--history-rollup-age: want at least %s, as long as hours are kept", formatDuration(history.MinRollupAge)))
+	}
+	if age := max(history.MinRollupAge, c.LocalAge); c.Retention.Age != 0 && c.Retention.Age < age {
+		errs = append(errs, fmt.Errorf("--history-retention: want 0 or at least %s", formatDuration(age)))
+	}
+	if c.MaxAhead < history.MinMaxAhead {
+		errs = append(errs, fmt.Errorf("--history-max-ahead: want at least %s", formatDuration(history.MinMaxAhead)))
+	}
+	if c.Retention.Delay < history.MinRetentionDelay {
+		errs = append(errs, fmt.Errorf("--history-retention-delay: want at least %s, so that readers have forgotten a block before it is deleted", formatDuration(history.MinRetentionDelay)))
+	}
+	if c.Retention.DryRun && c.Retention.Age == 0 && c.RetentionBytes == 0 {
+		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
+	}
+	if err := c.DiskCache.validate("history-"); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Memcached.validate("history-"); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Calls.validate("history-queue-timeout"); err != nil {
+		errs = append(errs, err)
+	}
+	if c.ProcessBytes < c.QueryBytes {
+		errs = append(errs, fmt.Errorf("--history-process-bytes %v is less than --history-query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
+	}
+	if err := c.validateLabels(); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// validateDisabled reports options that have no effect without a bucket.
+func (c *History) validateDisabled() (errs []error) {
+	if c.RemoteWrite.enabled() {
+		errs = append(errs, errors.New("--history-remote-write has no effect without --bucket"))
+	}
+	if len(c.Labels) > 0 {
+		errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
+	}
+	if c.DiskCache.Dir != "" {
+		errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
+	}
+	if len(c.Memcached.Servers) > 0 {
+		errs = append(errs, errors.New("--history-cache-memcached has no effect without --bucket"))
+	}
+	return errs
+}
+
+// validateLabels checks the labels with the default one of the instance.
+func (c *History) validateLabels() error {
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = make(map[string]string)
+	}
+	if labels[history.InstanceLabel] == "" {
+		labels[history.InstanceLabel] = "default"
+	}
+	if err := history.ValidateLabels(labels); err != nil {
+		return fmt.Errorf("--history-labels: %w", err)
+	}
+	return nil
+}
+
+// parseLabels splits name=value,name=value.
+func parseLabels(s string) (map[string]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	labels := make(map[string]string)
+	for pair := range strings.SplitSeq(s, ",") {
+		name, value, ok := strings.Cut(pair, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || name == "" || value == "" {
+			return nil, fmt.Errorf("want labels as name=value,name=value, not %q", s)
+		}
+		if _, twice := labels[name]; twice {
+			return nil, fmt.Errorf("duplicate label %s", name)
+		}
+		labels[name] = value
+	}
+	return labels, nil
+}
+
+func formatLabels(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, name+"="+labels[name])
+	}
+	return strings.Join(pairs, ",")
+}

@@ -1,0 +1,270 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/mysql/mysqlconn"
+)
+
+// Serve are the options of tare serve.
+type Serve struct {
+	section
+	ConfigFile string
+
+	Listen          Address
+	Backend         Address
+	Control         ControlURL // Addr is "" if not set
+	Copies          ControlURL // the same
+	Explain         OnOff
+	ServerCounts    OnOff
+	AttentionLoad   float64
+	Standby         Address // "" when there is none
+	StandbyAccounts string  // file
+
+	TLSCert, TLSKey string                // files; "": a certificate created at start
+	ClientTLS       gateway.ClientTLSMode // "": required if the backend connection requires TLS, otherwise preferred
+	TLSClientCA     string                // file
+	BackendTLS      mysqlconn.TLSMode
+	BackendTLSCA    string // file; "": the system's authorities
+	BackendKey      ServerKey
+	ControlTLS      *mysqlconn.TLSMode // nil: BackendTLS
+	CopiesTLS       *mysqlconn.TLSMode // nil: BackendTLS
+	CopiesKey       ServerKey
+
+	PlanCacheBytes     Bytes
+	StatementMemory    Bytes
+	CallSampleBytes    Bytes // 0: no sample
+	TagLabels          []string
+	TagValues          int
+	MaxConnections     int // 0: no limit
+	MaxUserConnections int // 0: no limit
+
+	MaxUnauthenticated           int // 0: no limit
+	MaxUnauthenticatedPerAddress int // 0: no limit
+
+	ConnectTimeout   time.Duration
+	HandshakeTimeout time.Duration
+	IdleTimeout      time.Duration // 0: none
+	CPUs             int           // event loops; 0: one per CPU
+	ReturnIdleMemory time.Duration // 0: never
+
+	TracesURL string // of an OTLP receiver; "": none
+
+	Server
+
+	History     History
+	Rules       []Rule // nil if the file has no such list
+	RulesDryRun bool
+
+	again func() (*Serve, error) // repeats Load with the same flags and environment; a func prints no secrets
+}
+
+// OnOff is the mode of a part that can be switched off.
+type OnOff string
+
+// The modes by their names.
+const (
+	On  OnOff = "on"
+	Off OnOff = "off"
+)
+
+// NewServe returns the options of tare serve with their defaults.
+func NewServe() *Serve {
+	c := &Serve{}
+	s := newSet("serve", &c.ConfigFile)
+	s.Address(&c.Listen, "listen", "127.0.0.1:3316", "address for MySQL clients")
+	s.Backend(&c.Backend, "backend", "mysql://127.0.0.1:3306", "MySQL server behind the gateway")
+	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8316", "address for pages, metrics and health; off for none")
+	s.Control(&c.Control, "control", "account on the backend with the right to KILL statements of disconnected clients; /-/ready logs in with it")
+	Enum(s, &c.Explain, "explain", "read the execution plans of the statements with most load through the --control account, by EXPLAIN; requires SELECT on their tables. See docs/tasks/find-the-cause.md", On, Off)
+	Enum(s, &c.ServerCounts, "server-counts", "read rows examined, temporary tables and lock time per statement, and the statistics of tables, from the backend through the --control account; requires SELECT on performance_schema and the tables. See docs/tasks/find-the-cause.md", On, Off)
+	declare(s, &c.AttentionLoad, Option{
+		Name: "attention-load", Kind: "number", Default: "0.05",
+		Help: "load (average number of concurrent calls) that a statement must have added to need attention, or a new one must have; 0: any. See docs/tasks/find-the-cause.md",
+	}, parseNumber, formatNumber)
+	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
+	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
+	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for persistent data: the history's counters, latest samples and local blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --bucket, --log-file or --standby")
+	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
+	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
+	declareWords(s, &c.ClientTLS, "client-tls", "TLS of clients: off does not offer it, required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required with --backend-tls required, verify-ca or verify-identity, otherwise preferred",
+		word[gateway.ClientTLSMode]{"auto", ""}, word[gateway.ClientTLSMode]{"off", gateway.ClientTLSOff}, word[gateway.ClientTLSMode]{"preferred", gateway.ClientTLSPreferred},
+		word[gateway.ClientTLSMode]{"required", gateway.ClientTLSRequired}, word[gateway.ClientTLSMode]{"verify", gateway.ClientTLSVerify})
+	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")
+	declareWords(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
+		word[mysqlconn.TLSMode]{"mirror", mysqlconn.TLSPreferred}, word[mysqlconn.TLSMode]{"off", mysqlconn.TLSDisabled}, word[mysqlconn.TLSMode]{"required", mysqlconn.TLSRequired},
+		word[mysqlconn.TLSMode]{"verify-ca", mysqlconn.TLSVerifyCA}, word[mysqlconn.TLSMode]{"verify-identity", mysqlconn.TLSVerifyIdentity})
+	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend and the target of --copies with (PEM); those of the system when empty")
+	c.BackendKey.declare(s, "backend")
+	sideTLS(s, &c.ControlTLS, "control-tls", "TLS towards the backend with the account of --control")
+	sideTLS(s, &c.CopiesTLS, "copies-tls", "TLS towards the target of --copies")
+	c.CopiesKey.declare(s, "copies")
+	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
+	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
+	s.Bytes(&c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags, for What differs on the page of a statement; 8MiB covers about half an hour; 0: none")
+	s.Lines(&c.TagLabels, "tag-labels", "key", "sqlcommenter tag whose values become labels of tare_tag_queries_total in /metrics and the history, for every account that may read them; may be given for each of up to 8 tags")
+	s.IntUpTo(&c.TagValues, "tag-values", "100", 1, calls.MaxTagValues, "values of each of --tag-labels that are counted separately; further ones count as \"other\"")
+	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
+	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
+	s.Int(&c.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
+	s.Int(&c.MaxUnauthenticatedPerAddress, "max-unauthenticated-per-address", "512", 0, "connections per client address that are not logged in; 0: no limit")
+	s.Duration(&c.ConnectTimeout, "connect-timeout", "5s", "time limit for connecting to the backend")
+	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
+	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in an open transaction and within a command; 0: never")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
+	s.IntUpTo(&c.CPUs, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
+	s.traces(&c.TracesURL)
+	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
+	c.HTTPAccess.declare(s)
+	s.Bool(&c.RulesDryRun, "rules-dry-run", "let every rule count and log the statements it would refuse, and refuse none")
+	c.History.declare(s)
+	c.Log.declare(s)
+	c.Diag.declare(s)
+	s.blocks = append(s.blocks, &block{
+		name: "rules", help: rulesHelp,
+		decode: func(path string, node *yaml.Node) (errs []error) {
+			c.Rules, errs = decodeRules(path, node)
+			return errs
+		},
+		value: func() any { return c.Rules },
+	})
+	c.set = s
+	return c
+}
+
+// Ready implements Command: every option has a default.
+func (c *Serve) Ready() error { return nil }
+
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
+func (c *Serve) Load(in Input) (warnings []string, err error) {
+	c.again = func() (*Serve, error) {
+		fresh := NewServe()
+		_, err := fresh.Load(in)
+		return fresh, err
+	}
+	warnings, err = c.load(in, c.Validate)
+	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
+		warnings = append(warnings, "--data-dir has no effect without --bucket, --log-file or --standby: no other option keeps files there")
+	}
+	return warnings, err
+}
+
+// Validate reports options that contradict each other or would have no effect.
+func (c *Serve) Validate() error {
+	var errs []error
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
+	}
+	if (c.TLSClientCA != "") != (c.ClientTLS == gateway.ClientTLSVerify) {
+		errs = append(errs, errors.New("--client-tls verify and --tls-client-ca need each other"))
+	}
+	if c.TLSCert != "" && c.ClientTLS == gateway.ClientTLSOff {
+		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
+	}
+	if c.BackendTLSCA != "" && !c.verifies() {
+		errs = append(errs, errors.New("--backend-tls-ca requires --backend-tls, --control-tls or --copies-tls verify-ca or verify-identity"))
+	}
+	if c.ControlTLS != nil && c.Control.Addr == "" {
+		errs = append(errs, errors.New("--control-tls has no effect without --control"))
+	}
+	if (c.CopiesTLS != nil || c.CopiesKey.given()) && c.Copies.Addr == "" {
+		errs = append(errs, errors.New("--copies-tls, --copies-public-key and --copies-get-public-key have no effect without --copies"))
+	}
+	errs = append(errs, c.BackendKey.validate(), c.CopiesKey.validate())
+	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
+		errs = append(errs, fmt.Errorf("--call-sample-bytes %s: want 0, or %s to %s", c.CallSampleBytes, Bytes(calls.MinBytes), Bytes(calls.MaxBytes)))
+	}
+	if _, err := calls.NewTagCounts(c.TagLabels, max(c.TagValues, 1)); err != nil {
+		errs = append(errs, fmt.Errorf("--tag-labels: %w", err))
+	}
+	if c.HTTP == "" && len(c.TagLabels) > 0 {
+		errs = append(errs, errors.New("--tag-labels has no effect with --http off"))
+	}
+	if c.HTTP == "" && c.Copies.Addr != "" {
+		errs = append(errs, errors.New("--copies has no effect with --http off"))
+	}
+	if c.HTTP == "" && c.TracesURL != "" {
+		errs = append(errs, errors.New("--traces-otlp has no effect with --http off: requests of HTTP have spans, statements have none"))
+	}
+	errs = append(errs, c.HTTPAccess.validate()...)
+	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
+		errs = append(errs, errors.New("--listen and --http are the same address"))
+	}
+	errs = append(errs, c.validateStandby()...)
+	if c.Listen == c.Backend {
+		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
+	}
+	errs = append(errs, c.History.validate()...)
+	return errors.Join(append(errs, c.Log.validate())...)
+}
+
+// verifies reports whether the certificate of a server is verified.
+func (c *Serve) verifies() bool {
+	return slices.ContainsFunc([]*mysqlconn.TLSMode{&c.BackendTLS, c.ControlTLS, c.CopiesTLS}, func(m *mysqlconn.TLSMode) bool {
+		return m != nil && (*m == mysqlconn.TLSVerifyCA || *m == mysqlconn.TLSVerifyIdentity)
+	})
+}
+
+// SideTLS returns the TLS mode of a connection beside those of clients: that of its option, or of the backend's, whose
+// mirror is preferred, as there is no client.
+func (c *Serve) SideTLS(own *mysqlconn.TLSMode) mysqlconn.TLSMode {
+	if own != nil {
+		return *own
+	}
+	return c.BackendTLS
+}
+
+// CountsDigests reports whether calls are counted by digest: for a history, or for HTTP clients.
+func (c *Serve) CountsDigests() bool {
+	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
+}
+
+func (c *Serve) validateStandby() (errs []error) {
+	if (c.Standby == "") != (c.StandbyAccounts == "") {
+		errs = append(errs, errors.New("--standby and --standby-accounts need each other: sessions log in again to be switched"))
+	}
+	if c.Standby == "" {
+		return errs
+	}
+	if c.Standby == c.Backend || c.Standby == c.Listen {
+		errs = append(errs, fmt.Errorf("--standby %s equals --backend or --listen: use another server", c.Standby))
+	}
+	if c.HTTP == "" {
+		errs = append(errs, errors.New("--standby has no effect with --http off: sessions are switched over HTTP"))
+	}
+	return errs
+}
+
+// A Reload is a newly read configuration, compared with the current one.
+type Reload struct {
+	Rules   []Rule
+	Changes RuleChanges
+
+	// Restart are the names of changed options, which take effect at a restart.
+	Restart []string
+}
+
+// Reload reads the configuration file again and compares it with the current options and the given rules. A file that
+// is empty or has no rules is an error while there are rules: it may be truncated.
+func (c *Serve) Reload(current []Rule) (*Reload, error) {
+	if c.ConfigFile == "" {
+		return &Reload{}, nil
+	}
+	fresh, err := c.again()
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if fresh.Rules == nil && len(current) > 0 {
+		return nil, fmt.Errorf("%s has no rules in its section serve, and %d are in force: write rules: [] for no rules", c.ConfigFile, len(current))
+	}
+	return &Reload{Rules: fresh.Rules, Changes: CompareRules(current, fresh.Rules), Restart: c.set.changed(fresh.set)}, nil
+}

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/taredb/tare/mysql/mysqlconn"
+)
+
+// A ServerKey are the options for the RSA key by which passwords are encrypted on connections without TLS.
+type ServerKey struct {
+	prefix  string
+	file    string
+	request bool
+}
+
+// declare adds the options to a section. Their names begin with prefix, that of the server's option.
+func (k *ServerKey) declare(s *Set, prefix string) {
+	k.prefix = prefix
+	s.String(&k.file, prefix+"-public-key", "file", "", "RSA public key of --"+prefix+" (PEM), by which passwords are encrypted where the connection has no TLS: for accounts with caching_sha2_password or sha256_password")
+	s.Bool(&k.request, prefix+"-get-public-key", "where a connection to --"+prefix+" has no TLS, encrypt passwords by the RSA key that the server presents: a server that takes its place gets them")
+}
+
+// validate reports options that contradict each other.
+func (k *ServerKey) validate() error {
+	if k.file != "" && k.request {
+		return fmt.Errorf("--%[1]s-public-key and --%[1]s-get-public-key exclude each other", k.prefix)
+	}
+	return nil
+}
+
+func (k *ServerKey) given() bool { return k.file != "" || k.request }
+
+// Load reads the file of the key.
+func (k *ServerKey) Load() (key mysqlconn.ServerKey, err error) {
+	key = mysqlconn.ServerKey{Request: k.request, Options: [2]string{"--" + k.prefix + "-public-key", "--" + k.prefix + "-get-public-key"}}
+	if k.file == "" {
+		return key, nil
+	}
+	text, err := os.ReadFile(k.file)
+	if err == nil {
+		key.Key, err = mysqlconn.ParsePublicKey(text)
+	}
+	if err != nil {
+		return key, fmt.Errorf("load --%s-public-key: %w", k.prefix, err)
+	}
+	return key, nil
+}

@@ -1,0 +1,230 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/store/promapi"
+	"github.com/taredb/tare/store/storegateway"
+)
+
+// Store are the options of tare store.
+type Store struct {
+	section
+	ConfigFile string
+
+	Bucket  bucketurl.URL // zero: not set
+	GRPC    Address       // "": off
+	Layout  blocksync.Layout
+	Tenants []string // empty: all
+	Shard   blocksync.Shard
+	Times   blocksync.TimeRange
+
+	QueryBytes      Bytes
+	ProcessBytes    Bytes
+	IndexCacheBytes Bytes
+	ResponseBytes   Bytes
+	MemoryLimit     Bytes // 0: derived from the budgets
+
+	DiskCache DiskCache
+	Memcached Memcached
+
+	TenantLimits string // file; "": none
+
+	MaxSeries     int // 0: no limit
+	MaxChunks     int // 0: no limit
+	MaxSamples    int // 0: bounded only by QueryBytes
+	QueryTimeout  time.Duration
+	LookbackDelta time.Duration
+
+	SyncInterval  time.Duration
+	DeletionDelay time.Duration
+	Partial       storegateway.Partial
+	Features      promapi.Features
+
+	Calls        BucketCalls
+	WriteTimeout time.Duration
+
+	TracesURL string // of an OTLP receiver; "": none
+
+	EagerHeaders bool
+	HeaderIdle   time.Duration
+
+	GRPCCert, GRPCKey, GRPCClientCA string // files
+	GRPCToken                       Token
+
+	Server
+}
+
+// NewStore returns the options of tare store with their defaults.
+func NewStore() *Store {
+	c := &Store{}
+	s := newSet("store", &c.ConfigFile)
+	declare(s, &c.Bucket, Option{
+		Name: "bucket", Kind: "url",
+		Help: "location of the blocks: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; required",
+	}, parseBucket, bucketurl.URL.String)
+	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8317", "address for Prometheus' HTTP API, metrics and health; off for none")
+	s.OptionalAddress(&c.GRPC, "grpc", "off", "address for Thanos queriers (StoreAPI), such as 127.0.0.1:10901; off for none")
+	Enum(s, &c.Layout, "layout", "layout of the bucket; auto detects it",
+		blocksync.LayoutAuto, blocksync.LayoutPrometheus, blocksync.LayoutThanos, blocksync.LayoutMimir)
+	declare(s, &c.Tenants, Option{
+		Name: "tenants", Kind: "names",
+		Help: "comma-separated tenants of a mimir bucket to serve; all when empty",
+	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
+	declare(s, &c.Shard, Option{
+		Name: "shard", Kind: "i/n", Default: "1/1",
+		Help: "part of the blocks to serve if n processes share a bucket",
+	}, blocksync.ParseShard, blocksync.Shard.String)
+	const timeKind = "time"
+	declare(s, &c.Times.Min, Option{
+		Name: "min-time", Kind: timeKind,
+		Help: "serve no samples before this time: 2026-01-31T00:00:00Z, or a duration from now like -2w; all when empty",
+	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
+	declare(s, &c.Times.Max, Option{
+		Name: "max-time", Kind: timeKind,
+		Help: "serve no samples after this time, in the same form; all when empty",
+	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
+	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with the memory that each needs by its plan, the others queue; labels, series and expressions without series have another 1/16 of it")
+	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
+	c.DiskCache.declare(s, "")
+	c.Memcached.declare(s, "")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for their clients (HTTP, and label names and values over gRPC), a quarter of it for each; larger ones are written while their query is running")
+	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of 17/16 of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB, and the memory of --cache-dir and --cache-memcached")
+	s.String(&c.TenantLimits, "tenant-limits", "file", "", "limits of memory, concurrent requests and queue for each tenant, or client of a bucket without tenants (YAML); re-read on SIGHUP")
+	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
+	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
+	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes limits it to fewer if they do not fit, at 16 bytes each; 0: limited only by --query-bytes")
+	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
+	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
+	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
+	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
+	c.Calls.declare(s, "queue-timeout")
+	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data of its response, or leaves its request incomplete, for this long")
+	declare(s, &c.Features, Option{
+		Name: "enable-feature", Kind: "names",
+		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
+	}, parseFeatures, promapi.Features.String)
+	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny them",
+		storegateway.PartialWarn, storegateway.PartialDeny)
+	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
+	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
+	s.traces(&c.TracesURL)
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
+	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback; read again for each connection")
+	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
+	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
+	c.GRPCToken.declare(s, "grpc-", "token that queriers must send (authorization: Bearer TOKEN)")
+	c.HTTPAccess.declare(s)
+	c.Log.declareRequests(s, requestLog{
+		kind: "request", fields: storegateway.LogFields(),
+		example: "endpoint=Series total_ns>10ms bytes_fetched>1000000",
+		values:  "the values in matchers and expressions", rows: "series", digest: "digest", text: "matchers",
+	})
+	c.Diag.declare(s)
+	c.set = s
+	return c
+}
+
+// parseBucket accepts URLs of storegateway, and "" for not set.
+func parseBucket(s string) (bucketurl.URL, error) {
+	if s == "" {
+		return bucketurl.URL{}, nil
+	}
+	return bucketurl.Parse(s)
+}
+
+// parseFeatures accepts features of promapi, and "" for none.
+func parseFeatures(s string) (promapi.Features, error) {
+	names, err := parseNames(s)
+	if err != nil {
+		return promapi.Features{}, err
+	}
+	return promapi.ParseFeatures(names)
+}
+
+// parseNames splits a list at commas.
+func parseNames(s string) ([]string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	names := strings.Split(s, ",")
+	for i, name := range names {
+		if names[i] = strings.TrimSpace(name); names[i] == "" {
+			return nil, fmt.Errorf("want names separated by commas, not %q", s)
+		}
+	}
+	return names, nil
+}
+
+// Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
+func (c *Store) Load(in Input) (warnings []string, err error) {
+	return c.load(in, c.Validate)
+}
+
+// Validate reports options that contradict each other or would have no effect. A missing bucket is left to
+// Ready: a configuration file for another subcommand has none.
+func (c *Store) Validate() error {
+	var errs []error
+	if c.ProcessBytes < c.QueryBytes {
+		errs = append(errs, fmt.Errorf("--process-bytes %v is less than --query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
+	}
+	if c.QueryTimeout == 0 {
+		errs = append(errs, errors.New("--query-timeout: want more than 0"))
+	}
+	errs = append(errs, c.Calls.validate("queue-timeout"))
+	errs = append(errs, c.DiskCache.validate(""), c.Memcached.validate(""))
+	if c.WriteTimeout == 0 {
+		errs = append(errs, errors.New("--write-timeout: want more than 0"))
+	}
+	if c.SyncInterval < time.Second {
+		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
+	}
+	if c.Times.Validate() != nil {
+		errs = append(errs, errors.New("--max-time is before --min-time: no block would be served"))
+	}
+	if len(c.Tenants) > 0 && c.Layout != blocksync.LayoutMimir {
+		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))
+	}
+	if c.HTTP == "" && c.GRPC == "" {
+		errs = append(errs, errors.New("--http and --grpc are both off: enable one of them"))
+	}
+	if c.HTTP == c.GRPC && c.HTTP != "" && !strings.HasSuffix(string(c.HTTP), ":0") {
+		errs = append(errs, errors.New("--http and --grpc are the same address"))
+	}
+	errs = append(errs, c.HTTPAccess.validate()...)
+	errs = append(errs, c.GRPCToken.validate("grpc-")...)
+	return errors.Join(append(append(errs, c.validateTLS()...), c.Log.validate())...)
+}
+
+func (c *Store) validateTLS() (errs []error) {
+	if (c.GRPCCert == "") != (c.GRPCKey == "") {
+		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key need each other"))
+	}
+	if c.GRPCClientCA != "" && c.GRPCCert == "" {
+		errs = append(errs, errors.New("--grpc-tls-client-ca has no effect without --grpc-tls-cert"))
+	}
+	switch {
+	case c.GRPC == "" && c.GRPCCert != "":
+		errs = append(errs, errors.New("--grpc-tls-cert has no effect with --grpc off"))
+	case c.GRPC == "" && c.GRPCToken.given():
+		errs = append(errs, errors.New("--grpc-token has no effect with --grpc off"))
+	case c.GRPC != "" && !c.GRPC.Loopback() && c.GRPCCert == "":
+		errs = append(errs, fmt.Errorf("--grpc %s is open to other machines: it needs --grpc-tls-cert", c.GRPC))
+	}
+	return errs
+}
+
+// Ready returns an error that names missing options.
+func (c *Store) Ready() error {
+	if c.Bucket.String() == "" {
+		return errors.New("--bucket is required: file:///path or s3://bucket?endpoint=host:port")
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package copier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/taredb/tare/move/copier/dump"
+	"github.com/taredb/tare/move/copier/inventory"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/rowstream"
+)
+
+// FromDump returns a function for Options.From that loads a dump.
+func FromDump(from dump.Destination) func(context.Context) (binlog.Follower, error) {
+	return func(ctx context.Context) (binlog.Follower, error) {
+		d, err := dump.Open(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+}
+
+// Dump writes tables of the source to a directory or bucket; To of the options is not used. If it fails or is stopped, calling it again with the
+// same options resumes it. Options of copies between servers are an error.
+func Dump(ctx context.Context, o Options, to dump.Destination) (*dump.Report, error) {
+	if err := o.validateDump(); err != nil {
+		return nil, err
+	}
+	status := &control{last: telemetry.Status{Phase: telemetry.RunCopying}}
+	o.meter(status)
+	observe := o.Observe
+	o.Observe = func(e telemetry.Event) {
+		status.progressed(e.Progress)
+		observe(e)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var report *dump.Report
+	err := o.withSource(ctx, to, func(d dump.Options) (err error) {
+		d.Pacer = o.newPacer()
+		defer d.Pacer.Start(ctx, func(err error) { end(endError{err}) })()
+		report, err = dump.Write(ctx, d)
+		return err
+	})
+	var reported endError
+	if err != nil && errors.As(context.Cause(ctx), &reported) {
+		err = reported.error
+	}
+	return report, err
+}
+
+// progressed sets the progress of a run that has no socket.
+func (c *control) progressed(p *telemetry.CopyProgress) {
+	if p != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.last.Progress = p
+	}
+}
+
+// PlanDump returns what Dump would do, or the error that Dump would return. It writes nothing.
+func PlanDump(ctx context.Context, o Options, to dump.Destination) (planned []PlannedTable, err error) {
+	if err := o.validateDump(); err != nil {
+		return nil, err
+	}
+	err = o.withSource(ctx, to, func(d dump.Options) error {
+		tables, err := dump.Plan(ctx, d)
+		for _, t := range tables {
+			p := PlannedTable{
+				Source: t.Schema + "." + t.Name, Target: to.Name, Spec: t.Spec, Key: t.Shape.KeyName, RowsEstimate: t.Shape.RowsEstimate, BytesEstimate: t.Shape.BytesEstimate,
+				Chunks: int(t.Shape.BytesEstimate/o.ChunkBytes) + 1, Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
+			}
+			for _, c := range t.Chunks {
+				if p.Phase = string(tabledef.Copying); c.Done {
+					p.CopiedBefore++
+				}
+			}
+			planned = append(planned, p)
+		}
+		return err
+	})
+	return planned, err
+}
+
+// validateDump sets defaults and returns an error if the options are invalid for a dump.
+func (o *Options) validateDump() error {
+	o.setDefaults()
+	switch {
+	case o.From == nil:
+		return errors.New("no server to dump")
+	case len(o.Tables) == 0:
+		return errors.New("no tables to dump")
+	case o.Workers < 0 || o.Workers > 256:
+		return fmt.Errorf("--workers %d: use 1 to 256", o.Workers)
+	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
+		return fmt.Errorf("--chunk-bytes %d: use 1KiB to 1GiB", o.ChunkBytes)
+	case o.Follow || o.Cutover != nil || o.Swap != nil:
+		return errors.New("a dump is of one point in time: changes are not followed, and no clients are switched to it")
+	}
+	for i := range o.Tables {
+		if t := &o.Tables[i]; t.Source() != t.Target() || len(t.Columns) > 0 || t.Mapping != nil {
+			return fmt.Errorf("table %s: a dump has all columns under the names of the source; rename tables and select columns when it is loaded", t.Source())
+		}
+	}
+	return o.Throttle.Validate()
+}
+
+// withSource calls do with the options of a dump, connected to the source.
+func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(dump.Options) error) error {
+	r := &run{o: o}
+	defer r.close()
+	o.waits = &telemetry.Waits{Observe: o.Observe}
+	var err error
+	if r.from, err = r.connectSource(ctx); err != nil {
+		return fmt.Errorf("connect to the source: %w", err)
+	}
+	to.Patience, to.Observe = o.Patience, o.Observe
+	return do(dump.Options{
+		From: r.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Workers: o.Workers, ChunkBytes: o.ChunkBytes,
+		Verify: o.Verify, Restart: o.Restart, Waits: o.waits, Observe: o.Observe,
+	})
+}
+
+// ResolveDump is Resolve for a dump: it lists the objects of the source that a selection names. A source that lists none has no inventory, and only
+// named tables.
+func ResolveDump(ctx context.Context, o *Options, sel inventory.Selection) (*inventory.Inventory, error) {
+	if sel.Users {
+		return nil, errDumpedUsers
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("list the objects of the source: it took longer than %v", snapshotLimit))
+	defer cancel()
+	r := &run{o: o}
+	defer r.close()
+	var err error
+	if r.from, err = o.From(ctx); err != nil {
+		return nil, fmt.Errorf("connect to the source: %w", err)
+	}
+	source, ok := r.from.(rowstream.Querier)
+	if !ok {
+		return nil, nil
+	}
+	for i := range o.Tables {
+		o.Tables[i].Defaults()
+		sel.Tables = append(sel.Tables, inventory.Pattern{Schema: o.Tables[i].Schema, Name: o.Tables[i].Name})
+	}
+	inv, err := inventory.Read(ctx, source, &sel)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range inv.Copied(inventory.Table) {
+		described, err := r.from.Describe(ctx, t.Schema, t.Name)
+		if err == nil {
+			err = tabledef.Suitable(described)
+		}
+		if err != nil {
+			t.Fate, t.Why = inventory.NeedsHand, err.Error()
+		}
+	}
+	if err := inv.ReadReferences(ctx, source); err != nil {
+		return nil, err
+	}
+	o.Objects, o.Selection = inv, sel
+	return inv, o.addTables(inv)
+}
+
+// addTables adds the tables of an inventory, the largest first.
+func (o *Options) addTables(inv *inventory.Inventory) error {
+	tables := inv.Copied(inventory.Table)
+	slices.SortStableFunc(tables, func(a, b *inventory.Object) int { return cmp.Compare(b.BytesEstimate, a.BytesEstimate) })
+	for _, t := range tables {
+		if !slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Schema == t.Schema && s.Name == t.Name }) {
+			o.Tables = append(o.Tables, tabledef.Spec{Schema: t.Schema, Name: t.Name})
+		}
+	}
+	if err := inv.Err(); err != nil {
+		return err
+	}
+	if len(o.Tables) == 0 {
+		return errors.New("there is no table to copy")
+	}
+	return nil
+}
+
+// dumpTables adds all tables of a dump that lists no objects.
+func (o *Options) dumpTables(d *dump.Dump) {
+	for _, t := range d.Manifest().Tables {
+		o.Tables = append(o.Tables, tabledef.Spec{Schema: t.Schema, Name: t.Name})
+	}
+}

@@ -1,0 +1,27 @@
+package copier
+
+import (
+	"context"
+	"time"
+
+	"github.com/taredb/tare/move/copier/telemetry"
+)
+
+// Hooks of the external tests.
+
+// RefuseSharedServers refuses parts of a split whose targets are one server.
+func RefuseSharedServers(ctx context.Context, parts []Options) error {
+	return refuseSharedServers(ctx, parts)
+}
+
+// Show makes m show a status, as of a time.
+func (m *Metrics) Show(now time.Time, status func() telemetry.Status) {
+	m.from(status)
+	m.now = func() time.Time { return now }
+}
+
+// Finish ends a split or merge that follows.
+func (s *Split) Finish() error { return s.finish() }
+
+// SliceBytes is the size of a batch with a limit.
+const SliceBytes = sliceBytes

@@ -1,0 +1,593 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/inventory"
+	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/copier/verify"
+	"github.com/taredb/tare/move/internal/accounts"
+	"github.com/taredb/tare/move/internal/dialect"
+	"github.com/taredb/tare/move/internal/follow"
+	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlconn/session"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
+)
+
+// Run copies tables. If it fails or is stopped, calling it again with the same options resumes the copy.
+// Without Follow, the rows of one run come from one consistent view of the source; a run that resumes takes a
+// new view for the remaining rows.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	control := &control{path: o.Control, socket: o.Socket, abort: func() { end(endError{ErrAborted}) }}
+	defer func() { control.close(resultOf(ctx, err)) }()
+	o.meter(control)
+	o.waits = &telemetry.Waits{Observe: o.Observe}
+	pacer, losses := o.newPacer(), 0
+	values := make(newValues)
+	var lost time.Time // time of the last loss of the lease
+	for {
+		report, err = runOnce(ctx, &o, pacer, control)
+		if errors.Is(err, state.ErrLeaseLost) {
+			lost = time.Now()
+			losses++
+		}
+		if err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) && !isEnd(ctx) {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // the first failure may be that of a connection closed by ctx
+		}
+		then := "; resuming from the state in the target"
+		switch {
+		case err != nil && ctx.Err() == nil && values.repeat(err):
+			then = "; reading the lookup table again"
+		case err == nil || ctx.Err() != nil || losses == 0 || losses == state.MaxTries || time.Since(lost) > o.Patience || !mayResume(err):
+			return report, err
+		}
+		o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: err.Error() + then})
+		if !telemetry.Sleep(ctx, time.Second) {
+			var ended endError
+			if errors.As(context.Cause(ctx), &ended) {
+				return nil, ended.error
+			}
+			return nil, context.Cause(ctx)
+		}
+		next := o.newPacer()
+		next.Inherit(pacer)
+		pacer = next
+	}
+}
+
+// resultOf returns the error to record for a copy: that of its context if it was interrupted.
+func resultOf(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// isEnd reports whether ctx was canceled to end the copy with an error that is its result.
+func isEnd(ctx context.Context) bool {
+	var ended endError
+	return errors.As(context.Cause(ctx), &ended)
+}
+
+// newPacer returns a pacer for the limits that reports its waits and rates.
+func (o *Options) newPacer() *throttle.Pacer {
+	return throttle.NewPacer(throttle.PacerOptions{
+		Limits: o.Throttle, MayRun: o.MayRun, Wait: o.waits.Begin,
+		Observe: func(rate float64, reason string) {
+			o.Observe(telemetry.Event{Kind: telemetry.EventThrottle, Share: &rate, Text: reason})
+		},
+	})
+}
+
+// mayResume reports whether another run may follow one that failed with err after a lost lease. It returns
+// false if the source's log cannot be read further, whatever else failed, because the operator must judge the
+// cause.
+func mayResume(err error) bool {
+	var stop *binlog.StopError
+	return !errors.As(err, &stop) && (errors.Is(err, state.ErrLeaseLost) || errors.Is(err, state.ErrLocked) || state.IsUnreachable(err))
+}
+
+// runOnce runs the copy from the state in the target until it finishes, fails or loses its lease.
+func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
+	r := &run{o: o, state: state.State{Schema: o.StateSchema}, started: time.Now(), phase: telemetry.RunPreparing, pacer: pacer, control: control}
+	defer r.close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	report, err := r.run(ctx, end)
+	control.detach()
+	var reported endError
+	if err != nil && errors.As(context.Cause(ctx), &reported) {
+		err = reported.error // the cause, not the error of the call that it interrupted
+	}
+	return report, err
+}
+
+// An endError is the reason for which a run cancels its context.
+type endError struct{ error }
+
+// run executes all phases. end cancels the work in progress.
+func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, error) {
+	fail := func(err error) { end(endError{err}) }
+	leave, err := r.o.merge.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err := r.describe(ctx); err != nil {
+		return nil, err
+	}
+	r.weigh()
+	if err := r.control.attach(r); err != nil {
+		return nil, err
+	}
+	defer r.pacer.Start(ctx, fail)()
+	defer func() { r.heart.End(ctx) }()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	r.o.Restart, r.o.Truncate = false, nil // done: a later attempt must not restart again
+	leave()
+	if err := r.o.merge.ready(ctx); err != nil {
+		return nil, err
+	}
+	if r.cut.Past() {
+		err = r.cut.Finish(ctx)
+	} else {
+		err = r.transfer(ctx, fail)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.report(), nil
+}
+
+// transfer copies the rows, follows their changes, and completes the targets.
+func (r *run) transfer(ctx context.Context, fail func(error)) error {
+	r.setPhase(telemetry.RunCopying)
+	if err := r.copyKept(ctx, fail); err != nil {
+		return err
+	}
+	if err := r.followToEnd(ctx); err != nil {
+		return err
+	}
+	if r.o.Swap != nil { // the targets have other names now
+		return nil
+	}
+	return inOrder(ctx, r.addKeys, r.completeSchemas, r.verifyCopied, r.sameObjects)
+}
+
+// followToEnd follows the changes until following ends, if the options request it.
+func (r *run) followToEnd(ctx context.Context) error {
+	if !r.o.Follow {
+		return nil
+	}
+	if err := r.followChanges(ctx); err != nil {
+		return r.schemaStopped(ctx, err)
+	}
+	if r.handedOver() { // the lookups were checked under the locks
+		return nil
+	}
+	return r.checkLookups(ctx)
+}
+
+// completeSchemas raises the counters and sequences and creates the triggers, unless a cutover did so during the pause.
+func (r *run) completeSchemas(ctx context.Context) error {
+	if r.cut.Past() || r.handedOver() {
+		return nil
+	}
+	return inOrder(ctx, r.raiseCounters, r.createLast)
+}
+
+// verifyCopied compares the rows of a copy that has not followed changes, if the options request it.
+func (r *run) verifyCopied(ctx context.Context) (err error) {
+	if !r.o.Verify || r.o.Follow {
+		return nil
+	}
+	r.setPhase(telemetry.RunVerifying)
+	r.verified, err = verify.Once(ctx, r.verifyOptions())
+	return err
+}
+
+// A run is one attempt at a copy.
+type run struct {
+	o      *Options
+	state  state.State
+	tables []*tabledef.Table
+
+	dialect *dialect.Translator
+	objects int // besides tables, that this run has created
+
+	weighed int64 // heap bytes in Metrics
+
+	accounts *accounts.Report // nil until privileges are granted
+
+	from     binlog.Follower
+	source   string            // the source's identity, as recorded in the state
+	to       *mysqlconn.Client // its session has the locks on the target tables
+	snapshot rowstream.View
+
+	started time.Time
+	pacer   *throttle.Pacer
+	control *control
+
+	verified []*verify.Report // by table, once they are compared
+
+	notCopied []telemetry.NotCopied
+
+	heart *follow.Heartbeat // nil: no heartbeats
+	mark  string            // the first heartbeat, for the position of the snapshot
+
+	follow     *state.Following // nil unless changes are followed
+	followFrom binlog.Position  // start of following; zero before the first snapshot
+	cut        *cutover.Cutover // nil unless a gateway's clients are to be switched
+
+	mu      sync.Mutex
+	phase   telemetry.RunPhase // under mu
+	servers []string           // under mu; identities of both sides
+	changed sync.Cond          // signaled on each event of the machine
+	machine *machine
+	err     error // the first error
+	rows    []int64
+	bytes   []int64           // by this run
+	sizes   []tabledef.Sizing // of the chunks
+
+	lastKeys  []mysqlwire.TextRow  // of the tables; nil: unknown
+	estimates []telemetry.Estimate // under mu: of their rows
+
+	before []int
+
+	rowsBefore []int64   // under mu: copied by earlier runs
+	copying    time.Time // under mu: when copying rows started
+
+	// The phases after the rows, under mu; nil while they do not run.
+	follower  *follow.Follower
+	finish    func() // stops following once the target has caught up
+	following func() *telemetry.FollowStatus
+	verifying func() *telemetry.VerifyStatus
+}
+
+func (r *run) close() {
+	r.unweigh()
+	r.cut.Close()
+	if r.snapshot != nil {
+		_ = r.snapshot.Close() // its transactions are read-only
+	}
+	if r.from != nil {
+		_ = r.from.Close()
+	}
+	if r.to != nil {
+		state.CloseLease(r.to)
+	}
+}
+
+// prepare does everything that precedes the first row, once both sides are described.
+func (r *run) prepare(ctx context.Context) error {
+	if err := inOrder(ctx, r.acquireState, r.acceptSource, r.adoptSource, r.prepareCutover); err != nil || r.cut.Past() {
+		return err
+	}
+	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.listNotCopied, r.checkSource, r.begin, r.createAccounts,
+		func(ctx context.Context) error {
+			return r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
+		}, r.compareAccounts, r.strip)
+}
+
+// inOrder runs steps until one fails, and returns its error.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acquireState locks the state of the tables on the target and creates what it lacks.
+func (r *run) acquireState(ctx context.Context) (err error) {
+	specs := make([]*tabledef.Spec, len(r.tables))
+	for i, t := range r.tables {
+		specs[i] = t.Spec
+	}
+	if r.state.Lease, err = state.AcquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
+		return err
+	}
+	return r.state.Create(ctx, r.to)
+}
+
+// upgradeTables discards the recorded state of each table on a restart, and converts it to the current format otherwise.
+func (r *run) upgradeTables(ctx context.Context) (err error) {
+	for _, t := range r.tables {
+		if r.o.Restart {
+			err = restartTable(ctx, t, r)
+		} else if t.State != nil {
+			err = r.state.Upgrade(ctx, r.to, t.Spec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin records the snapshot and creates the schemas, sequences and tables.
+func (r *run) begin(ctx context.Context) error {
+	position, err := r.marked(r.snapshot.Position())
+	if err != nil {
+		return err
+	}
+	if err := r.boundRows(ctx); err != nil {
+		return err
+	}
+	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
+	switch {
+	case r.shortViews():
+		_ = r.snapshot.Close() // its position is known, and its transactions are read-only
+		text += fmt.Sprintf("; rows are read in views of at most %v", r.o.MaxViewAge)
+	case r.o.Follow:
+		text += "; rows are read in one view, because stored generated columns are compared in it"
+	}
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
+	if err := r.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
+		return err
+	}
+	if err := r.keepLookups(ctx); err != nil {
+		return err
+	}
+	for _, t := range r.tables {
+		if err := beginTable(ctx, t, r.to, r.state, r.source, position); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.
+func (r *run) strip(ctx context.Context) error {
+	for _, t := range r.tables {
+		if err := dropForeignKeys(ctx, t, r.to); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.tables {
+		if err := stripIndexes(ctx, t, r.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openSnapshot takes the source's snapshot.
+func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
+	defer r.o.waits.Begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
+	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
+	defer cancel()
+	return r.from.Snapshot(ctx, workers, r.present())
+}
+
+// snapshotLimit bounds the time to take the snapshot, including all waits.
+const snapshotLimit = 5 * time.Minute
+
+// present returns the tables whose current definition is the one used.
+func (r *run) present() (all []*rowstream.Table) {
+	for _, t := range r.tables {
+		if !t.Past() {
+			all = append(all, t.Source)
+		}
+	}
+	return all
+}
+
+// describe connects to both sides and reads the tables' definitions.
+func (r *run) describe(ctx context.Context) (err error) {
+	if r.from, err = r.connectSource(ctx); err != nil {
+		return fmt.Errorf("connect to the source: %w", err)
+	}
+	if err := r.findSource(ctx); err != nil {
+		return err
+	}
+	// Without checks of foreign keys, a table can be truncated to which others refer.
+	if r.to, err = rowstream.Connect(ctx, r.o.To, session.Int("foreign_key_checks", 0)); err != nil {
+		return fmt.Errorf("connect to the target: %w", err)
+	}
+	if err := r.identify(ctx); err != nil {
+		return err
+	}
+	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
+		return err
+	}
+	if err := r.refuseSameTable(ctx); err != nil {
+		return err
+	}
+	if err := r.refuseSharedTarget(ctx); err != nil {
+		return err
+	}
+	if err := r.loadLookups(ctx); err != nil {
+		return err
+	}
+	for i := range r.o.Tables {
+		t, err := r.describeTable(ctx, &r.o.Tables[i])
+		if err == nil {
+			err = r.mayHaveTriggers(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+		r.tables = append(r.tables, t)
+	}
+	if err := r.o.merge.sameDefinitions(r.from.Addr(), r.tables); err != nil {
+		return err
+	}
+	if err := r.findCascades(); err != nil {
+		return err
+	}
+	return r.findKeys(ctx)
+}
+
+// raiseCounters copies the AUTO_INCREMENT counters to the target at the end of a copy.
+func (r *run) raiseCounters(ctx context.Context) error {
+	w := r.newWriter()
+	defer w.Close()
+	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
+}
+
+// connectSource connects to the source within the patience.
+func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
+	defer r.o.waits.Begin("a connection to the source", "", r.o.Patience)()
+	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
+	defer cancel()
+	return r.o.From(ctx)
+}
+
+// describing returns the options for describing the tables.
+func (r *run) describing() tabledef.DescribeOptions {
+	return tabledef.DescribeOptions{Follow: r.o.Follow, Verify: r.o.Verify, KeepIndexes: r.o.KeepIndexes, Triggers: true, Dialect: r.dialect}
+}
+
+func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef.Table, error) {
+	if r.o.Follow {
+		return r.describeFollowed(ctx, r.from, spec)
+	}
+	return tabledef.Describe(ctx, r.from, r.to, r.describing(), spec)
+}
+
+// copy runs the workers until the machine returns stop.
+func (r *run) copy(ctx context.Context) error {
+	r.findLastKeys(ctx)
+	r.mu.Lock() // status may be requested concurrently
+	r.changed.L = &r.mu
+	progress := make([]tableProgress, len(r.tables))
+	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
+	r.estimates = make([]telemetry.Estimate, len(r.tables))
+	for i, t := range r.tables {
+		progress[i], r.rows[i] = progressOf(t)
+		r.before[i] = progress[i].done
+		r.resumeEstimate(i, t)
+	}
+	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
+	r.sizes = make([]tabledef.Sizing, len(r.tables))
+	for i := range r.sizes {
+		r.sizes[i].Short = r.o.Throttle.Limited()
+	}
+	r.machine = newMachine(progress, r.o.Workers)
+	r.mu.Unlock()
+	for i, t := range r.tables {
+		r.o.Observe(telemetry.Event{
+			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: r.before[i], Rows: r.copied(i), RowsEstimate: t.Source.RowsEstimate,
+		})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range r.o.Workers {
+		workers.Go(func() {
+			w := newWorker(r, i)
+			defer w.close()
+			if err := w.work(ctx); err != nil {
+				r.fail(err)
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	return r.err
+}
+
+// progressOf returns the state from which the machine resumes the table.
+func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
+	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
+	for _, k := range t.State.Chunks {
+		p.cut = k.Upto == nil // true for the last chunk
+		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
+		if k.Copied {
+			p.done++
+			rows += k.Rows
+		} else {
+			p.waiting = append(p.waiting, k.Chunk)
+		}
+	}
+	if p.phase == tabledef.Copying && p.cut && p.done == p.chunks {
+		p.phase = tabledef.Indexing // killed between the last chunk and the record of it
+	}
+	return p, rows
+}
+
+// nextChunk returns the next chunk to cut, after the last one.
+func (r *run) nextChunk(number int) rowstream.Chunk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machine.tables[number].next
+}
+
+// fail records the first error and ends the run.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil || errors.Is(r.err, context.Canceled) {
+		r.err = err
+	}
+	r.machine.fail()
+	r.changed.Broadcast()
+}
+
+// next blocks until there is a step for a worker.
+func (r *run) next() step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		s := r.machine.next()
+		if s.do != wait {
+			return s
+		}
+		r.changed.Wait()
+	}
+}
+
+// copied returns the number of rows of a table in the target.
+func (r *run) copied(table int) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rows[table]
+}
+
+// notify applies an event to the machine and wakes all workers.
+func (r *run) notify(event func(*machine)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	event(r.machine)
+	r.changed.Broadcast()
+}
+
+// boundRows finds the last keys of the tables that are still to be copied.
+func (r *run) boundRows(ctx context.Context) error {
+	if !r.shortViews() {
+		return nil
+	}
+	reader := r.snapshot.Reader(0)
+	for _, t := range r.tables {
+		if t.Past() || t.State != nil && t.State.Phase != tabledef.Copying {
+			continue
+		}
+		last, err := reader.LastKey(ctx, t.Source)
+		if err != nil {
+			return err
+		}
+		t.Bound = tabledef.RowBound{Known: true, Last: last}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package copier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/throttle"
+)
+
+// A Split copies parts of the same tables of one source to several targets as one operation. Each part is a copy with a
+// separate state, lease, heartbeats and position, and is consistent in itself. If one part fails, the others stop,
+// and all of them resume together. With UntilCaughtUp no part ends before all may.
+//
+// Split does not check that the parts divide the rows: see tabledef.AddSplit.
+type Split struct {
+	parts   []*splitPart
+	control string
+	observe func(telemetry.Event)
+	merges  bool                    // the parts have several sources and one target: see NewMerge
+	cancel  context.CancelCauseFunc // set by Run
+
+	handover *cutover.Handover // nil: a command or UntilCaughtUp ends the parts
+
+	mu  sync.Mutex
+	end bool // all parts may end
+}
+
+// A splitPart is the copy to one target, or of a merge from one source.
+type splitPart struct {
+	o        Options
+	from     string // address of the source of a merge; empty: the parts have one source
+	socket   *Socket
+	caughtUp bool             // has caught up at least once; under Split.mu
+	mayEnd   bool             // under Split.mu
+	ended    bool             // under Split.mu
+	last     telemetry.Status // of a part that has ended; under Split.mu
+}
+
+// NewSplit returns a Split. The parts must follow their source, switch no clients, and have no control socket. control is the path of
+// one for all of them; empty: none. The options Observe of the parts are replaced by observe; events of one part have Event.To.
+func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*Split, error) {
+	s := &Split{control: control, observe: observe}
+	if s.observe == nil {
+		s.observe = func(telemetry.Event) {}
+	}
+	for i := range parts {
+		p := &splitPart{o: parts[i]}
+		if o := &p.o; !o.Follow || o.Cutover != nil || o.Swap != nil || o.Control != "" || o.Socket != nil {
+			return nil, errors.New("a part of a split follows its source, without a cutover, a swap and a control socket")
+		}
+		p.last = telemetry.IdleStatus()
+		p.last.To = p.o.To.Addr
+		p.socket = &Socket{idle: controlled{
+			status: func() telemetry.Status { return s.lastStatus(p) }, change: func(throttle.LimitChange) error { return errNoCopy },
+			finish: func() error { return errNoCopy }, abort: func() {}, observe: func(telemetry.Event) {},
+		}}
+		p.o.Socket, p.o.part = p.socket, fmt.Sprintf("-%d", i+1)
+		p.o.mayEnd = func(may bool) bool { return s.partMayEnd(p, may) }
+		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
+		s.parts = append(s.parts, p)
+	}
+	return s, nil
+}
+
+// Run copies all parts. Nothing is written if two of them have the same table of one server, unless it is a merge. It returns their reports in
+// the order of the parts, or the error of the part that failed first.
+func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	if s.control != "" {
+		end, err := serveControl(s.control, controlled{
+			status: s.Status, change: s.change, finish: s.finish, observe: s.observe,
+			abort: func() { s.cancel(ErrAborted) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { end(resultOf(ctx, err)) }()
+	}
+	options := make([]Options, len(s.parts))
+	for i, p := range s.parts {
+		options[i] = p.o
+	}
+	done, err := s.begin(ctx, options)
+	if err != nil && errors.Is(context.Cause(ctx), ErrAborted) {
+		err = ErrAborted
+	}
+	if err != nil {
+		return nil, err
+	}
+	reports := make([]*Report, len(s.parts))
+	if done {
+		return s.handedOver(reports), nil
+	}
+	var first error
+	var failing sync.Once
+	var running, cutting sync.WaitGroup
+	handing, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.handover != nil {
+		cutting.Go(func() {
+			if err := s.handover.Run(handing); err != nil && handing.Err() == nil {
+				failing.Do(func() {
+					first = err
+					s.cancel(err)
+				})
+			}
+		})
+	}
+	for i, p := range s.parts {
+		running.Go(func() {
+			report, err := Run(ctx, p.o)
+			if err == nil {
+				reports[i] = report
+				s.partEnded(p, report)
+				return
+			}
+			failing.Do(func() {
+				first = fmt.Errorf("copy %s: %w", s.name(p), err)
+				s.cancel(fmt.Errorf("stopped, because another part has failed: %w", first))
+			})
+		})
+	}
+	running.Wait()
+	stop()
+	cutting.Wait()
+	if first != nil && errors.Is(context.Cause(ctx), ErrAborted) {
+		return nil, ErrAborted
+	}
+	if first != nil {
+		return nil, first
+	}
+	return s.handedOver(reports), nil
+}
+
+// partObserve passes on an event, and reports once that all targets have caught up.
+func (s *Split) partObserve(p *splitPart, e telemetry.Event) {
+	if e.From = p.from; !s.merges {
+		e.To = p.o.To.Addr
+	}
+	s.observe(e)
+	if e.Kind != telemetry.EventCaughtUp {
+		return
+	}
+	s.mu.Lock()
+	before := p.caughtUp
+	p.caughtUp = true
+	all := !before
+	for _, other := range s.parts {
+		all = all && other.caughtUp
+	}
+	s.mu.Unlock()
+	if all {
+		text := fmt.Sprintf("all %d targets have caught up with the source", len(s.parts))
+		if s.merges {
+			text = fmt.Sprintf("the target has caught up with all %d sources", len(s.parts))
+		}
+		s.observe(telemetry.Event{Kind: telemetry.EventCaughtUp, Text: text})
+	}
+}
+
+// partMayEnd records whether a part may end, and reports whether all may.
+func (s *Split) partMayEnd(p *splitPart, may bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.mayEnd = may
+	all := true
+	for _, other := range s.parts {
+		all = all && other.mayEnd
+	}
+	s.end = s.end || all
+	return s.end && may
+}
+
+// partEnded records the last status of a part.
+func (s *Split) partEnded(p *splitPart, r *Report) {
+	last := telemetry.IdleStatus()
+	last.From, last.To, last.Phase = p.from, p.o.To.Addr, telemetry.RunFollowing
+	for i := range r.Tables {
+		t := &r.Tables[i]
+		last.Tables = append(last.Tables, telemetry.TableStatus{
+			Source: t.Source, Target: t.Target, Phase: "finished", Rows: t.Rows, RowsEstimate: t.Rows, Chunks: t.Chunks, ChunksCopied: t.Chunks,
+		})
+	}
+	if r.Follow != nil {
+		last.Follow = &telemetry.FollowStatus{Position: r.Follow.Position, Lag: "finished", CaughtUp: r.Follow.CaughtUp}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.last, p.ended = last, true
+}
+
+// name returns the name of a part for messages.
+func (s *Split) name(p *splitPart) string {
+	if s.merges {
+		return "from " + p.from
+	}
+	return "to " + p.o.To.Addr
+}
+
+func (s *Split) lastStatus(p *splitPart) telemetry.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.last
+}
+
+// active returns the parts that have not ended.
+func (s *Split) active() (all []*splitPart) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.parts {
+		if !p.ended {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// change changes the limits of all parts.
+func (s *Split) change(c throttle.LimitChange) error {
+	var errs []error
+	for _, p := range s.active() {
+		if err := p.socket.current().change(c); err != nil {
+			errs = append(errs, fmt.Errorf("copy %s: %w", s.name(p), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// finish makes each part end once it has caught up. Unless all of them follow, none is changed.
+func (s *Split) finish() error {
+	active := s.active()
+	for _, p := range active {
+		if now := p.socket.current().status(); now.Phase != telemetry.RunFollowing || now.Follow == nil {
+			return fmt.Errorf("copy %s: %w", s.name(p), errNotYet)
+		}
+	}
+	var errs []error
+	for _, p := range active {
+		if err := p.socket.current().finish(); err != nil {
+			errs = append(errs, fmt.Errorf("copy %s: %w; run finish again", s.name(p), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// phases is the order of the phases of parts.
+var phases = map[telemetry.RunPhase]int{telemetry.RunPreparing: 0, telemetry.RunCopying: 1, telemetry.RunVerifying: 2, telemetry.RunFollowing: 3, telemetry.RunReversing: 4}
+
+// Status returns the status of all parts together: the earliest phase, the sums of rows, and of following the part with
+// the largest lag, where an unknown lag is the largest. It has caught up if all parts have. Status.Parts has each part.
+func (s *Split) Status() telemetry.Status {
+	parts := make([]telemetry.Status, len(s.parts))
+	for i, p := range s.parts {
+		parts[i] = p.socket.current().status()
+		if parts[i].Version == 0 { // before its first run
+			parts[i] = s.lastStatus(p)
+		}
+	}
+	return mergeStatus(parts, s.merges)
+}
+
+// mergeStatus returns the status of all parts together: see Split.Status. ofSources: the parts have several sources and
+// one target, not one source and several targets.
+func mergeStatus(parts []telemetry.Status, ofSources bool) telemetry.Status {
+	all := parts[0]
+	all.Parts, all.Tables, all.Waits = parts, mergeTables(parts, ofSources), []telemetry.WaitStatus{}
+	all.Progress, all.Verify, all.Follow = mergeProgress(parts), mergeVerify(parts), mergeFollow(parts)
+	from, to := make([]string, len(parts)), make([]string, len(parts))
+	all.Servers = nil
+	for i := range parts {
+		p := &parts[i]
+		for _, server := range p.Servers {
+			if !slices.Contains(all.Servers, server) {
+				all.Servers = append(all.Servers, server)
+			}
+		}
+		from[i], to[i] = p.From, p.To
+		all.From = cmp.Or(all.From, p.From)
+		if all.Started.IsZero() || !p.Started.IsZero() && p.Started.Before(all.Started) {
+			all.Started = p.Started
+		}
+		if phases[p.Phase] < phases[all.Phase] {
+			all.Phase = p.Phase
+		}
+		if p.Throttle.Share < all.Throttle.Share || p.Throttle.Stopped {
+			all.Throttle = p.Throttle
+		}
+		all.Waits = append(all.Waits, p.Waits...)
+	}
+	if ofSources {
+		all.From = strings.Join(from, ",")
+	} else {
+		all.To = strings.Join(to, ",")
+	}
+	return all
+}
+
+// mergeTables returns the tables of all parts, with the address of the part before the name of its source or target.
+func mergeTables(parts []telemetry.Status, ofSources bool) []telemetry.TableStatus {
+	all := []telemetry.TableStatus{}
+	for i := range parts {
+		p := &parts[i]
+		for _, t := range p.Tables {
+			if ofSources {
+				t.Source = p.From + " " + t.Source
+			} else {
+				t.Target = p.To + " " + t.Target
+			}
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// mergeVerify returns the sums over the parts that are compared, or nil if there are none.
+func mergeVerify(parts []telemetry.Status) *telemetry.VerifyStatus {
+	var sum *telemetry.VerifyStatus
+	for i := range parts {
+		v := parts[i].Verify
+		if v == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &telemetry.VerifyStatus{}
+		}
+		sum.Chunks, sum.Compared = sum.Chunks+v.Chunks, sum.Compared+v.Compared
+		sum.Waiting, sum.Mismatches = sum.Waiting+v.Waiting, sum.Mismatches+v.Mismatches
+	}
+	return sum
+}
+
+// mergeProgress returns the sums over the parts and the mean of their percentages, or nil if the progress of a part is unknown.
+func mergeProgress(parts []telemetry.Status) *telemetry.CopyProgress {
+	sum := &telemetry.CopyProgress{RowsDeviation: new(int64)}
+	for i := range parts {
+		if parts[i].Progress == nil {
+			return nil
+		}
+		addProgress(sum, parts[i].Progress)
+	}
+	sum.Percent /= float64(len(parts))
+	return sum
+}
+
+// mergeFollow returns the status of the part with the largest lag, or nil unless all parts follow.
+func mergeFollow(parts []telemetry.Status) *telemetry.FollowStatus {
+	slowest, caughtUp := parts[0].Follow, true
+	for i := range parts {
+		f := parts[i].Follow
+		if f == nil {
+			return nil
+		}
+		if laterLag(f, slowest) {
+			slowest = f
+		}
+		caughtUp = caughtUp && f.CaughtUp
+	}
+	all := *slowest
+	all.CaughtUp = caughtUp
+	return &all
+}
+
+// addProgress adds the progress of a part; the percentages are summed.
+func addProgress(sum, p *telemetry.CopyProgress) {
+	sum.Percent += p.Percent
+	sum.Rows, sum.RowsEstimate = sum.Rows+p.Rows, sum.RowsEstimate+p.RowsEstimate
+	sum.RowsPerSecond, sum.BytesPerSecond = sum.RowsPerSecond+p.RowsPerSecond, sum.BytesPerSecond+p.BytesPerSecond
+	if p.RowsDeviation == nil || sum.RowsDeviation == nil {
+		sum.RowsDeviation = nil
+	} else {
+		*sum.RowsDeviation += *p.RowsDeviation
+	}
+	if p.ETASeconds != nil && (sum.ETASeconds == nil || *p.ETASeconds > *sum.ETASeconds) {
+		sum.ETASeconds = p.ETASeconds
+	}
+}
+
+// laterLag reports whether the lag of a is larger than that of b. One that has ended has none.
+func laterLag(a, b *telemetry.FollowStatus) bool {
+	lag := func(f *telemetry.FollowStatus) float64 {
+		switch {
+		case f.LagSeconds != nil:
+			return *f.LagSeconds
+		case f.Lag == "finished":
+			return -1
+		}
+		return 1e18
+	}
+	return lag(a) > lag(b)
+}

@@ -1,0 +1,71 @@
+package session
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the table of settings to the documentation")
+
+// TestDocs compares the table of settings in the documentation with the package's.
+func TestDocs(t *testing.T) {
+	const file, begin, end = "../../../docs/reference/copy.md", "<!-- settings: written by go test ./mysql/mysqlconn/session -rewrite -->\n", "<!-- end of settings -->\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !ok || !ends {
+		t.Fatalf("%s has no table of settings", file)
+	}
+	want := before + begin + markdown() + end + after
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(text) {
+		t.Errorf("%s is stale: run go test ./mysql/mysqlconn/session -run TestDocs -rewrite", file)
+	}
+}
+
+// markdown returns the settings as a table.
+func markdown() string {
+	var b strings.Builder
+	b.WriteString("| variable | MariaDB | MySQL | another value |\n|---|---|---|---|\n")
+	cell := func(value string) string {
+		if value == "" {
+			return ""
+		}
+		return "`" + value + "`"
+	}
+	for _, s := range settings() {
+		why := s.why
+		if s.restricted {
+			why += " (set only if it differs: requires a privilege)"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.name, cell(s.mariaDB), cell(s.mySQL), why)
+	}
+	return b.String()
+}
+
+// TestTable checks that the table has no name twice.
+func TestTable(t *testing.T) {
+	seen := make(map[string]string)
+	for _, s := range settings() {
+		server := ""
+		if s.mariaDB != "" {
+			server += "MariaDB"
+		}
+		if s.mySQL != "" {
+			server += "MySQL"
+		}
+		if server == "" || s.why == "" || strings.Contains(seen[s.name], "MariaDB") && s.mariaDB != "" || strings.Contains(seen[s.name], "MySQL") && s.mySQL != "" {
+			t.Errorf("%+v", s)
+		}
+		seen[s.name] += server
+	}
+}

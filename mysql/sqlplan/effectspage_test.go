@@ -1,0 +1,109 @@
+package sqlplan
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/mysql/sqldigest"
+)
+
+const effectsPage = "../../docs/reference/rule-effects.md"
+
+var rewriteEffects = flag.Bool("rewrite-effects", false, "write the table of statements into "+effectsPage)
+
+// TestEffectsByStatement plans the statements of testdata/commands.txt and compares the table of their types and effects on
+// the page.
+func TestEffectsByStatement(t *testing.T) {
+	const begin = "| command | statement | type | effects |\n|---|---|---|---|\n"
+	text, err := os.ReadFile(effectsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, old, ok := strings.Cut(string(text), begin)
+	if !ok {
+		t.Fatalf("%s has no table of statements", effectsPage)
+	}
+	commands, err := os.ReadFile("testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlanner(t)
+	var b strings.Builder
+	for line := range strings.Lines(string(commands)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(f) != 3 || f[2] == "" {
+			continue
+		}
+		c := client{schema: "shop", mode: sqldigest.Mode(0).WithServer(sqldigest.ParseServer("9.7.0"))}
+		if strings.HasPrefix(f[1], "10") {
+			c.mode = sqldigest.Mode(0).WithServer(sqldigest.ParseServer("10.11.19-MariaDB"))
+		}
+		plan := p.Plan(c.statement(p, f[2]))
+		a := analysis{effects: plan.Effects(), typ: plan.Type()}
+		effects := strings.ReplaceAll(a.ruleEffects().String(), ",", ", ")
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", f[0], strings.ReplaceAll(f[2], "`", ""), plan.Type(), effects)
+	}
+	if *rewriteEffects {
+		if err := os.WriteFile(effectsPage, []byte(page+begin+b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != b.String() {
+		t.Errorf("the table of %s differs: go test ./mysql/sqlplan -run TestEffectsByStatement -rewrite-effects\n%s", effectsPage, b.String())
+	}
+}
+
+// TestEffectsPage compares the page with the effects and the types that imply them.
+func TestEffectsPage(t *testing.T) {
+	text, err := os.ReadFile(effectsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile("`([a-z-]+)`")
+	words := func(cell string) (list []string) {
+		for _, m := range word.FindAllStringSubmatch(cell, -1) {
+			list = append(list, m[1])
+		}
+		return list
+	}
+	var onPage Effect
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		for _, name := range words(cells[1]) {
+			e, err := ParseEffect(name)
+			if err != nil || onPage&e != 0 {
+				t.Errorf("%s: %v, or twice", name, err)
+			}
+			onPage |= e
+			var want []string
+			for i := range AllTypes() {
+				if i.Implied()&e != 0 {
+					want = append(want, i.String())
+				}
+			}
+			got := words(cells[3])
+			slices.Sort(got)
+			slices.Sort(want)
+			if strings.Contains(cells[3], " type") {
+				continue // described in words
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: the page has the types %v, want %v", name, got, want)
+			}
+		}
+	}
+	for e := range AllEffects() {
+		if onPage&e == 0 {
+			t.Errorf("%s is not on the page", e)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package storegateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/store/tsblock"
+)
+
+// A Class is the kind of a request's error. APIs derive their status codes from it.
+type Class uint8
+
+// Classes of errors.
+const (
+	OtherError   Class = iota
+	OverLimit          // the query exceeds a limit, or its queue is full
+	Unavailable        // the bucket, the queue or the served blocks: a retry may succeed
+	CorruptBlock       // a block is damaged
+	LocalFailure       // of a local file: the disk is full or has failed
+	TimedOut
+	Canceled
+)
+
+// ClassOf returns the class of an error that a query returned.
+func ClassOf(err error) Class {
+	switch {
+	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):
+		return OverLimit
+	case errors.Is(err, slab.ErrShort), blocksync.IsNotFound(err),
+		is[*IncompleteError](err), is[*blocksync.BucketError](err), is[*QueueError](err):
+		return Unavailable
+	case is[*tsblock.CorruptError](err):
+		return CorruptBlock
+	case is[*fs.PathError](err), is[*os.LinkError](err):
+		return LocalFailure
+	case errors.Is(err, context.DeadlineExceeded):
+		return TimedOut
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	}
+	return OtherError
+}
+
+// is reports whether err is of type E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// chunkError returns the error about a chunk that cannot be decoded, with its block, series and times. Errors of reading
+// keep their class.
+func chunkError(b *sharedBatch, series labels.Labels, c tsblock.Chunk, err error) error {
+	id := b.stream.handle.Prefix()
+	if ClassOf(err) != OtherError || panics.Of(err) != nil {
+		return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w", id, series, c.MinTime, c.MaxTime, err)
+	}
+	return &tsblock.CorruptError{
+		Block: id, File: tsblock.SegmentFile(uint32(c.Ref >> 32)), Offset: int64(uint32(c.Ref)),
+		Reason: fmt.Sprintf("series %s: chunk of times %d to %d: %v", series, c.MinTime, c.MaxTime, err),
+	}
+}
