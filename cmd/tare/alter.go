@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -47,6 +48,9 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
   tare alter --on mysql://app@db1 --queue tonight.txt`,
 		Args: func(cmd *cobra.Command, args []string) error { return once.arguments(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checked(cmd, noEffect(cmd, !once.neverCopy, "with --never-copy", "restart", "postpone-cutover")); err != nil {
+				return err
+			}
 			switch {
 			case once.cancel:
 				return once.runCancel(cmd, options, given)
@@ -79,8 +83,20 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 	return cmd
 }
 
-// newAlterEndCommand returns a command that ends the time for which an old table is kept.
-func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, end func(context.Context, alter.Options) (*alter.Report, error)) *cobra.Command {
+// Options of tare alter that commands about altered tables use.
+var (
+	alterAccount = []string{"config", "on", "on-tls", "on-public-key", "on-get-public-key", "tls-ca", "diag-format", "diag-level", "umask"}
+	alterPage    = []string{"http", "web-config-file", "web-accounts-file", "http-allowed-hosts", "http-max-connections"}
+	alterCancel  = slices.Concat(alterAccount, []string{"table", "patience"})
+	alterLint    = slices.Concat(alterCancel, []string{"max-lock-wait", "max-inplace"})
+	alterFinish  = slices.Concat(alterCancel, alterPage)
+	alterRevert  = slices.Concat(alterFinish, []string{
+		"max-lock-wait", "lock-tries", "workers", "chunk-bytes", "max-view-age", "on-event", "gateway", "gateway-token", "gateway-token-file", "gateway-ca", "control-socket",
+	})
+)
+
+// newAlterEndCommand returns a command that ends the time for which an old table is kept, with some of the options.
+func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, named []string, end func(context.Context, alter.Options) (*alter.Report, error)) *cobra.Command {
 	options := config.NewAlter()
 	var given map[string]string
 	cmd.Args = cobra.NoArgs
@@ -103,7 +119,7 @@ func newAlterEndCommand(cmd *cobra.Command, once *alterFlags, end func(context.C
 		}
 		return printAlterEnd(cmd.OutOrStdout(), report, once.json)
 	}
-	given = bindFlags(cmd, options.Set())
+	given = bindFlags(cmd, options.Set(), named...)
 	cmd.Flags().BoolVar(&once.json, "json", false, "print events and the result as JSON lines")
 	return cmd
 }
@@ -117,7 +133,7 @@ func newAlterRevertCommand() *cobra.Command {
 (--keep-old). The changes since the swap are followed into the old table, all rows are compared, and the tables are swapped back. While
 the tare alter of the table still runs, tare alter ctl revert does the same.`,
 		Example: "  tare alter revert --on mysql://app@db1 --table shop.orders",
-	}, &once, alter.Revert)
+	}, &once, alterRevert, alter.Revert)
 	cmd.Flags().BoolVar(&once.lossyRevert, "lossy-revert", false, "revert even if the old definition may not have all values that the new one has")
 	return cmd
 }
@@ -129,7 +145,7 @@ func newAlterFinishCommand() *cobra.Command {
 		Long: `Drop the old table of one that was altered by a copy, before the time of --keep-old is over. There is no way back then. While the
 tare alter of the table still runs, tare alter ctl finish does the same.`,
 		Example: "  tare alter finish --on mysql://app@db1 --table shop.orders",
-	}, new(alterFlags), alter.Finish)
+	}, new(alterFlags), alterFinish, alter.Finish)
 }
 
 func newAlterLintCommand() *cobra.Command {
@@ -153,7 +169,7 @@ The clauses are executed on a table of the schema _tare with the same definition
 			return lintAlter(cmd.Context(), o, &once, cmd.OutOrStdout())
 		},
 	}
-	given = bindFlags(cmd, options.Set())
+	given = bindFlags(cmd, options.Set(), alterLint...)
 	once.bind(cmd)
 	return cmd
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/quantity"
@@ -146,7 +148,7 @@ func printQueue(w io.Writer, r *alter.QueueReport, asJSON bool) error {
 }
 
 // newAlterServerCommand returns a command about all alterations of a server. do returns those that it lists.
-func newAlterServerCommand(cmd *cobra.Command, do func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error), print func(*alter.Listed) string) *cobra.Command {
+func newAlterServerCommand(cmd *cobra.Command, named []string, do func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error), print func(*alter.Listed) string) *cobra.Command {
 	options := config.NewAlter()
 	options.Whole, options.Queue = true, false
 	var once alterFlags
@@ -176,7 +178,7 @@ func newAlterServerCommand(cmd *cobra.Command, do func(cmd *cobra.Command, o alt
 		_, err = fmt.Fprintln(cmd.ErrOrStderr(), quantity.Of(len(all), "table"))
 		return err
 	}
-	given = bindFlags(cmd, options.Set())
+	given = bindFlags(cmd, options.Set(), named...)
 	cmd.Flags().BoolVar(&once.json, "json", false, "print a JSON line per table")
 	return cmd
 }
@@ -188,7 +190,7 @@ func newAlterListCommand() *cobra.Command {
 		Long: `List the unfinished alterations of a server, whether a process works on them, and the old tables that are kept. They are
 recorded in the server (_tare.alter_job).`,
 		Example: "  tare alter list --on mysql://app@db1",
-	}, func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error) { return alter.List(cmd.Context(), o) }, (*alter.Listed).Text)
+	}, alterAccount, func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error) { return alter.List(cmd.Context(), o) }, (*alter.Listed).Text)
 }
 
 func newAlterCleanupCommand() *cobra.Command {
@@ -198,7 +200,7 @@ func newAlterCleanupCommand() *cobra.Command {
 		Long: `Drop the old tables of a server whose time of --keep-old is over, such as once a day. Those that a process works on are left out, and
 unfinished copies too.`,
 		Example: "  tare alter cleanup --on mysql://app@db1",
-	}, func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error) {
+	}, slices.Concat(alterAccount, []string{"patience"}), func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error) {
 		return alter.Cleanup(cmd.Context(), o)
 	},
 		func(l *alter.Listed) string {
@@ -208,6 +210,15 @@ unfinished copies too.`,
 
 // runCancel removes an unfinished copy.
 func (f *alterFlags) runCancel(cmd *cobra.Command, c *config.Alter, given map[string]string) error {
+	var unused []string
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Name != "cancel" && !slices.Contains(alterCancel, flag.Name) {
+			unused = append(unused, flag.Name)
+		}
+	})
+	if err := checked(cmd, noEffect(cmd, false, "with --cancel", unused...)); err != nil {
+		return err
+	}
 	o, err := f.connection(cmd, c, given)
 	if err != nil {
 		return err

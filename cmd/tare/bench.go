@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,19 @@ func exclusive(cmd *cobra.Command, flag string, others ...string) error {
 	return nil
 }
 
+const tpcc = "tpcc" // of bench.Workloads
+
+// noEffect refuses the given ones of some flags unless they have an effect; without says why they have none.
+func noEffect(cmd *cobra.Command, met bool, without string, flags ...string) error {
+	var errs []error
+	for _, flag := range flags {
+		if !met && cmd.Flags().Changed(flag) {
+			errs = append(errs, fmt.Errorf("--%s has no effect %s", flag, without))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // checked turns an error of Validate into a usage error.
 func checked(cmd *cobra.Command, err error) error {
 	if err != nil {
@@ -83,6 +97,9 @@ query log that was recorded with --log-original and --log-redact none.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checked(cmd, errors.Join(o.Validate(), exclusive(cmd, "json", "bench"),
+				noEffect(cmd, o.Trace != "", "without --trace", "speed"),
+				noEffect(cmd, o.Workload == tpcc, "without --workload "+tpcc, "warehouses"),
+				noEffect(cmd, o.Workload != tpcc, "with --workload "+tpcc, "tables", "rows"),
 				exclusive(cmd, "trace", "workload", "threads", "rate", "warmup", "duration", "prepared", "tables", "rows", "warehouses", "drop"))); err != nil {
 				return err
 			}
@@ -132,7 +149,8 @@ func newBenchLogCommand() *cobra.Command {
   tare bench log --sinks file --formats json --readers 0,3 --count 10 --bench > log.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checked(cmd, errors.Join(o.Validate(), exclusive(cmd, "json", "bench"))); err != nil {
+			if err := checked(cmd, errors.Join(o.Validate(), exclusive(cmd, "json", "bench"),
+				noEffect(cmd, slices.Contains(o.Sinks, "file"), "without the sink file", "dir"))); err != nil {
 				return err
 			}
 			o.Progress = cmd.ErrOrStderr()

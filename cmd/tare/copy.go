@@ -59,6 +59,9 @@ Passwords in flags are visible in process lists: TARE_FROM and TARE_TO take the 
   tare copy --from tare://db1:3319 --from-tls verify-identity --from-token-file token --to mysql://app@db2 --tables shop.orders`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checked(cmd, noEffect(cmd, once.restart, "without --restart", "truncate")); err != nil {
+				return err
+			}
 			log, err := start(cmd, options, &options.Diag, given)
 			if err != nil {
 				return err

@@ -42,6 +42,8 @@ serve:
   ` + "`tare config print serve --listen :3316`" + ` includes these flags.
 - An unknown key, a key given twice or a second document is an error with file and line. An unknown ` + "`TARE_`" + ` variable is a
   warning; a variable that is set and empty counts as not set.
+- An option that has no effect with the values of the others is an error that names what it needs; in the environment, which all
+  subcommands share, a warning. ` + "`tare config print`" + ` prints such options as comments.
 - Passwords are masked (` + "`xxxxx`" + `) in all output and logs.
 - Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `.
 - An error in the command line, the environment or the file ends the program with exit code 64 before anything starts.

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,13 +34,16 @@ func (f *flagText) Set(text string) error {
 	return nil
 }
 
-// bindFlags adds a flag for each option of a section to a command. Once the command line is parsed, the map
-// has the flags that were given.
-func bindFlags(cmd *cobra.Command, set *config.Set) (given map[string]string) {
+// bindFlags adds a flag for each option of a section to a command, or for the named ones alone: a command that shares the section
+// of another one may use a part. Once the command line is parsed, the map has the flags that were given.
+func bindFlags(cmd *cobra.Command, set *config.Set, named ...string) (given map[string]string) {
 	given = make(map[string]string)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	for _, o := range set.Options() {
+		if len(named) > 0 && !slices.Contains(named, o.Name) {
+			continue
+		}
 		f := flags.VarPF(&flagText{option: o, text: o.Default, given: given}, o.Name, "", o.Help)
 		var err error
 		switch {

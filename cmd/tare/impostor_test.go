@@ -212,15 +212,19 @@ func TestImpostorsOfCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, try := range attempts() {
 				i := &testscript.Impostor{Certificate: certificates[try.cert], Method: try.method, Password: accountPassword, Key: pair}
-				args := append(c.args("mysql://app:"+accountPassword+"@"+i.Start(t)), c.ca, a.file)
+				args := c.args("mysql://app:" + accountPassword + "@" + i.Start(t))
 				if try.tls != "" {
 					args = append(args, "--"+c.prefix+"-tls", try.tls)
+				}
+				if strings.HasPrefix(try.tls, "verify") {
+					args = append(args, c.ca, a.file)
 				}
 				if try.getKey {
 					args = append(args, "--"+c.prefix+"-get-public-key")
 				}
 				var out bytes.Buffer
-				if code := run(t.Context(), args, &out, &out); code == exitOK || code == 64 {
+				code := run(t.Context(), args, &out, &out)
+				if refused := code == exitUsage; code == exitOK || refused != (try.getKey && try.tls != "") { // with TLS no key is used
 					t.Fatalf("%+v: exit %d: %s", try, code, &out)
 				}
 				learned, listener := i.Learned()
@@ -285,7 +289,7 @@ func TestImpostorsOfServe(t *testing.T) {
 			if strings.HasPrefix(try.tls, "verify") {
 				all["backend-tls-ca"] = a.file
 			}
-			if try.getKey {
+			if try.getKey && try.tls == "" { // with TLS no key is used
 				all["backend-get-public-key"], all["copies-get-public-key"] = "true", "true"
 			}
 			return all

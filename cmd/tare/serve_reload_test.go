@@ -90,7 +90,7 @@ func TestReload(t *testing.T) {
 func TestReloadIsNotForAll(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tare.yaml")
-	options := "serve:\n  listen: 127.0.0.1:0\n  http: 127.0.0.1:0\n  data-dir: " + filepath.Join(dir, "data") + "\n  web-accounts-file: " + accountsFile(t) + "\n"
+	options := "serve:\n  listen: 127.0.0.1:0\n  http: 127.0.0.1:0\n  web-accounts-file: " + accountsFile(t) + "\n"
 	must(t, os.WriteFile(file, []byte(options+"  rules:\n    - {name: a, action: block, types: [ddl]}\n"), 0o600))
 	o := config.NewServe()
 	_, err := o.Load(config.Input{Flags: map[string]string{"config": file}})

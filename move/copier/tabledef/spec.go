@@ -210,8 +210,11 @@ func AddShard(specs []Spec, clause string) error {
 		return err
 	}
 	column, shard, ok := strings.Cut(text, "=")
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("shard %q is not of the form column=i/n", text)
+	case s.ShardColumn != "":
+		return fmt.Errorf("%s has a shard already, by %s: rows are of one shard", s.Source(), s.ShardColumn)
 	}
 	s.ShardColumn = strings.TrimSpace(column)
 	s.Shard, err = rowstream.ParseShard(strings.TrimSpace(shard))

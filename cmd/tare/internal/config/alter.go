@@ -70,6 +70,11 @@ func NewAlter() *Alter {
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
+	s.need("where --on-tls requires TLS", func() bool { return !c.OnTLS.Required() }, "on-public-key", "on-get-public-key")
+	s.need("unless --on-tls is verify-ca or verify-identity", func() bool { return verifies(c.OnTLS) }, "tls-ca")
+	s.need("with --keep-old 0", func() bool { return c.KeepOld > 0 }, "revert-window")
+	c.HTTPAccess.need(s)
+	c.Throttle.need(s)
 	c.set = s
 	return c
 }
@@ -99,7 +104,7 @@ func (c *Alter) Validate() error {
 	}
 	errs = append(errs, c.OnKey.validate())
 	errs = append(errs, c.HTTPAccess.validate()...)
-	return errors.Join(append(errs, c.Throttle.validate(CopySource{}, true)...)...)
+	return errors.Join(append(errs, c.Throttle.validate(CopySource{})...)...)
 }
 
 // declareAlter declares the limits of an ALTER TABLE by a copy.
@@ -127,8 +132,6 @@ func (c *Alter) Ready() error {
 		errs = append(errs, errors.New("--revert-window and --queue exclude each other: tare alter revert reverts a table of a queue"))
 	}
 	switch {
-	case c.table != "" && c.Whole:
-		errs = append(errs, errors.New("--table has no effect: the command is about all tables of the server"))
 	case c.table == "" && !c.Queue && !c.Whole:
 		errs = append(errs, errors.New("--table is required, such as --table shop.orders"))
 	case c.table != "" && c.Queue:

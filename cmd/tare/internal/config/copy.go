@@ -3,9 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/move/copier/inventory"
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
@@ -101,7 +101,7 @@ func NewCopy() *Copy {
 	s.Lines(&c.existingUsers, "grant-existing", "pattern", "accounts that get privileges by --users although they exist in the target with another password or definition: 'app@%'; can be repeated")
 	s.Lines(&c.collations, "map-collation", "from=to", "collation of the target in place of one that it has not; can be repeated")
 	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; can be repeated per table")
-	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; can be repeated per table")
+	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; once per table")
 	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
 	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
 	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
@@ -122,8 +122,45 @@ func NewCopy() *Copy {
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health while the copy runs, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
+	c.need(s)
 	c.set = s
 	return c
+}
+
+// need declares which options have no effect without others. Those about the kind of --from and --to are for a command line: a
+// file may lack both.
+func (c *Copy) need(s *Set) {
+	from := func(kind func(CopySource) bool) func() bool {
+		return func() bool {
+			return len(c.Sources) > 0 && kind(CopySource{MySQL: c.Sources[0]}) || len(c.Sources) == 0 && (!c.From.given() || kind(c.From))
+		}
+	}
+	server := func(u CopySource) bool { return u.MySQL.Addr != "" }
+	tare := func(u CopySource) bool { return u.Tare != "" }
+	toServer := func() bool { return !c.To.IsDump() }
+	s.need("on a dump: parameters of its URL are for TLS to the bucket", from(func(u CopySource) bool { return !u.IsDump() }), "from-tls")
+	s.need("without --from mysql://", from(server), "from-public-key", "from-get-public-key")
+	s.need("where --from-tls requires TLS", func() bool { return !c.FromTLS.Required() }, "from-public-key", "from-get-public-key")
+	s.need("without --from tare://", from(tare), "from-token", "from-token-file", "compress")
+	s.need("on a dump", toServer, "to-tls", "to-public-key", "to-get-public-key")
+	s.need("where --to-tls requires TLS", func() bool { return !c.ToTLS.Required() }, "to-public-key", "to-get-public-key")
+	s.need("unless --from-tls or --to-tls is verify-ca or verify-identity", func() bool { return verifies(c.FromTLS, c.ToTLS) }, "tls-ca")
+	s.need("on a dump: its progress is in its directory", toServer, "state-schema")
+	s.need("on a dump: give it when the dump is loaded", toServer, "keep-indexes", "map-collation")
+	s.need("on a dump, which tare copy ctl does not watch: see its output, or --http", func() bool { return toServer() || c.Control == ControlOff }, "control-socket")
+	s.need("on a dump, whose chunks are as they were written", from(func(u CopySource) bool { return !u.IsDump() }), "chunk-bytes")
+	s.need("without --schema or a pattern in --tables", func() bool { return !c.Selection.Empty() }, "exclude")
+	s.need("without --schema", func() bool { return len(c.Selection.Schemas) > 0 }, "objects")
+	s.need("without --users", func() bool { return c.users }, "exclude-users", "grant-existing")
+	s.need("without --to-shard or --from-shard", func() bool { return len(c.Shards)+len(c.Sources) > 0 }, "shard-by")
+	s.need("without --follow", func() bool { return c.Follow }, "follow-until", "heartbeat", "heartbeat-on-replica", "max-view-age", "ignore-statement")
+	s.need("with --heartbeat off", func() bool { return c.Heartbeat == HeartbeatOn }, "heartbeat-on-replica")
+	c.HTTPAccess.need(s)
+	c.Cutover.need(s, c)
+	s.need("without --max-p99 or --cutover", func() bool { return c.Throttle.MaxP99 > 0 || c.Cutover.On }, "gateway")
+	c.Throttle.need(s)
+	s.need("without --throttle-query", func() bool { return c.Throttle.Query != "" }, "throttle-above")
+	s.need("without --max-threads-running or --throttle-query", func() bool { return c.Throttle.MaxThreadsRunning > 0 || c.Throttle.Query != "" }, "throttle-server")
 }
 
 // Values of --control-socket that are not paths.
@@ -131,6 +168,11 @@ const (
 	ControlAuto = "auto"
 	ControlOff  = "off"
 )
+
+// verifies reports whether one of the modes verifies the server's certificate.
+func verifies(modes ...mysqlconn.TLSMode) bool {
+	return slices.ContainsFunc(modes, func(m mysqlconn.TLSMode) bool { return m == mysqlconn.TLSVerifyCA || m == mysqlconn.TLSVerifyIdentity })
+}
 
 // tlsMode declares the TLS mode of a connection.
 func tlsMode(s *Set, p *mysqlconn.TLSMode, name, help string) {
@@ -163,7 +205,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 
 // Validate parses the clauses about tables and reports options that would have no effect.
 func (c *Copy) Validate() error {
-	errs := append(append(c.validateWire(), c.Throttle.validate(c.From, c.Cutover.On)...), c.validateFollow()...)
+	errs := append(append(c.validateWire(), c.Throttle.validate(c.From)...), c.validateFollow()...)
 	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
@@ -231,9 +273,6 @@ const (
 
 // validateFollow validates the options of following.
 func (c *Copy) validateFollow() (errs []error) {
-	if c.FollowUntil == FollowUntilCaughtUp && !c.Follow {
-		errs = append(errs, errors.New("--follow-until has no effect without --follow"))
-	}
 	c.Ignore = nil
 	for _, text := range c.ignores {
 		digest, err := sqldigest.Parse(text)
@@ -241,18 +280,6 @@ func (c *Copy) validateFollow() (errs []error) {
 			errs = append(errs, fmt.Errorf("--ignore-statement: %w", err))
 		}
 		c.Ignore = append(c.Ignore, digest)
-	}
-	if c.Heartbeat == HeartbeatOff && !c.Follow {
-		errs = append(errs, errors.New("--heartbeat has no effect without --follow"))
-	}
-	if c.OnReplica && (!c.Follow || c.Heartbeat == HeartbeatOff) {
-		errs = append(errs, errors.New("--heartbeat-on-replica has no effect without --follow, or with --heartbeat=off"))
-	}
-	if c.MaxViewAge != copier.DefaultMaxViewAge && !c.Follow {
-		errs = append(errs, errors.New("--max-view-age has no effect without --follow: all rows are read in one view"))
-	}
-	if len(c.Ignore) > 0 && !c.Follow {
-		errs = append(errs, errors.New("--ignore-statement has no effect without --follow"))
 	}
 	return append(errs, c.Cutover.validate(c)...)
 }
@@ -270,16 +297,7 @@ const (
 func (c *Copy) validateWire() []error {
 	errs := c.FromToken.validate("from-")
 	if c.From.Tare == "" {
-		if c.FromToken.given() && c.From.given() {
-			errs = append(errs, errors.New("--from-token is for --from tare:// alone: with mysql:// a password goes into the URL"))
-		}
-		if c.Compress == WireZstd && c.From.given() {
-			errs = append(errs, errors.New("--compress is for --from tare:// alone: mysql:// sends rows as they are, and dumps are always compressed"))
-		}
 		return errs
-	}
-	if c.FromKey.given() {
-		errs = append(errs, errors.New("--from-public-key and --from-get-public-key are for --from mysql:// alone: tare rowstream has a token"))
 	}
 	if c.FromTLS == mysqlconn.TLSPreferred && !c.From.Tare.Loopback() {
 		errs = append(errs, fmt.Errorf("--from %s: say whether it speaks TLS: --from-tls verify-identity (or verify-ca, required), or --from-tls disabled", c.From))

@@ -23,7 +23,17 @@ func (o *CopyCutover) declare(s *Set) {
 	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; when it expires they resume where they were, and the cutover is retried; the gateway, or with --to-shard the server, ends the pause, also when this process is stopped or cut off")
 	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
 	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are awaited before clients are paused; then the gateway closes them; 0: never close, do not switch")
-	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all, as always with --to-shard")
+	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
+}
+
+// need declares which options have no effect without others.
+func (o *CopyCutover) need(s *Set, c *Copy) {
+	s.need("without --cutover", func() bool { return o.On }, "cutover-lag", "cutover-hold", "cutover-tries", "cutover-close-pinned", "reverse-window")
+	s.need("with --to-shard: the gateway switches clients to one backend",
+		func() bool { return len(c.Shards) == 0 }, "cutover-close-pinned")
+	s.need("with --to-shard: changes of the targets are not written back to the source", func() bool { return len(c.Shards) == 0 }, "reverse-window")
+	s.need("without --gateway: the steps are printed", func() bool { return c.Throttle.Gateway.set() || len(c.Shards) > 0 },
+		"cutover-lag", "cutover-hold", "cutover-tries", "cutover-close-pinned", "reverse-window")
 }
 
 func (o *CopyCutover) validate(c *Copy) (errs []error) {
@@ -40,9 +50,6 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	}
 	if o.On && (o.Hold <= 0 || o.Hold > longest) {
 		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
-	}
-	if o.ClosePinned > 0 && !(o.On && c.Throttle.Gateway.set()) {
-		errs = append(errs, errors.New("--cutover-close-pinned has no effect without --cutover and --gateway"))
 	}
 	return errs
 }

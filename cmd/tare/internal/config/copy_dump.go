@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/store/bucketurl"
 )
 
@@ -54,22 +51,13 @@ func (c *Copy) validateDump() (errs []error) {
 	refuse(c.Cutover.On, "--cutover: clients cannot be switched to or from a dump")
 	refuse(c.users, "--users: a dump has no accounts, since their authentication strings are secrets; copy them from server to server, or create them by hand")
 	if writes {
-		refuse(c.ToTLS != mysqlconn.TLSPreferred, "--to-tls has no effect on a dump")
-		refuse(c.ToKey.given(), "--to-public-key and --to-get-public-key have no effect on a dump")
-		refuse(c.StateSchema != state.DefaultStateSchema, "--state-schema has no effect on a dump: its progress is in its directory")
-		refuse(c.KeepIndexes, "--keep-indexes has no effect on a dump: give it when the dump is loaded")
-		refuse(len(c.Collations) > 0, "--map-collation has no effect on a dump: give it when the dump is loaded")
 		refuse(len(c.names) > 0, "--columns: a dump has all columns; give it when the dump is loaded")
-		refuse(c.Control != ControlAuto && c.Control != ControlOff, "--control-socket has no effect on a dump, which tare copy ctl does not watch: see its output, or --http")
 		for i := range c.Tables {
 			t := &c.Tables[i]
 			refuse(t.ToName != "" && t.Source() != t.Target(), fmt.Sprintf("--tables %s=%s: a dump has the names of the source; give others when it is loaded", t.Source(), t.Target()))
 		}
 		return errs
 	}
-	refuse(c.FromTLS != mysqlconn.TLSPreferred, "--from-tls has no effect on a dump: parameters of its URL are for TLS to the bucket")
-	refuse(c.FromKey.given(), "--from-public-key and --from-get-public-key have no effect on a dump")
 	refuse(len(c.wheres) > 0, "--where: a dump is no server that evaluates SQL; give it when the dump is written, or select rows by --only-shard")
-	refuse(c.ChunkBytes != copier.DefaultChunkBytes, "--chunk-bytes has no effect: the chunks are those of the dump")
 	return errs
 }

@@ -85,6 +85,9 @@ func (c *Copy) validateCollations() (errs []error) {
 		if c.Collations == nil {
 			c.Collations = make(map[string]string)
 		}
+		if c.Collations[from] != "" {
+			errs = append(errs, fmt.Errorf("--map-collation names %s twice", from))
+		}
 		c.Collations[from] = to
 	}
 	return errs
@@ -112,12 +115,6 @@ func (c *Copy) validateObjects() (errs []error) {
 
 // validateWhole reports options that have no effect, or not the one that is expected, on whole schemas.
 func (c *Copy) validateWhole() (errs []error) {
-	if c.Selection.Empty() && len(c.Selection.Exclude) > 0 {
-		errs = append(errs, errors.New("--exclude has no effect without --schema or a pattern in --tables"))
-	}
-	if len(c.Selection.Schemas) == 0 && c.objects != "all" {
-		errs = append(errs, errors.New("--objects has no effect without --schema"))
-	}
 	if len(c.Selection.Schemas) == 0 && c.users {
 		errs = append(errs, errors.New("--users requires --schema: the accounts with privileges on whole schemas are copied"))
 	}
@@ -125,9 +122,6 @@ func (c *Copy) validateWhole() (errs []error) {
 		name     string
 		patterns []string
 	}{{"--exclude-users", c.Selection.ExcludeUsers}, {"--grant-existing", c.Selection.GrantExisting}} {
-		if !c.users && len(list.patterns) > 0 {
-			errs = append(errs, errors.New(list.name+" has no effect without --users"))
-		}
 		if slices.Contains(list.patterns, "") {
 			errs = append(errs, errors.New(list.name+" has an empty pattern: want names of users, or user@host"))
 		}

@@ -25,10 +25,7 @@ func (c *Copy) declareSplit(s *Set) {
 func (c *Copy) validateSplit() (errs []error) {
 	c.Split = nil
 	if len(c.Shards) == 0 {
-		if len(c.splits) > 0 && len(c.Sources) == 0 {
-			errs = append(errs, errors.New("--shard-by has no effect without --to-shard or --from-shard"))
-		}
-		return errs
+		return nil
 	}
 	refuse := func(given bool, text string) {
 		if given {
@@ -45,9 +42,6 @@ func (c *Copy) validateSplit() (errs []error) {
 		refuse(c.From.Tare != "", "--cutover with --to-shard requires --from mysql://: it locks the source's tables, and makes the source read-only")
 		refuse(c.OnReplica, "--cutover with --to-shard excludes --heartbeat-on-replica: making a replica read-only does not stop the writes to its primary")
 		refuse(c.Heartbeat == HeartbeatOff, "--cutover with --to-shard requires heartbeats, which prove that each target has everything: omit --heartbeat off")
-		refuse(c.Cutover.ClosePinned > 0, "--cutover-close-pinned has no effect with --to-shard: the gateway switches clients to one backend, and does not choose a shard per statement")
-		label, given := c.set.given("reverse-window")
-		refuse(given && c.Cutover.ReverseWindow != 0, label+" has no effect with --to-shard and --cutover: changes of the targets are not written back to the source; omit it, or set it to 0")
 		c.Cutover.ReverseWindow = 0 // as config print shows it
 		refuse(c.Throttle.Gateway.set() && c.Throttle.MaxP99 == 0, "--cutover with --to-shard uses no --gateway: the gateway switches clients to one backend, and does not choose a shard per statement; "+
 			"the source becomes read-only instead, and clients are then started with the targets (docs/tasks/split-a-table.md)")

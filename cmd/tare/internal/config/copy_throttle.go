@@ -44,8 +44,17 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
-// validate reports limits without a metric and metrics without a limit. pauses is whether clients are paused through the gateway.
-func (t *CopyThrottle) validate(from CopySource, pauses bool) []error {
+// need declares which options have no effect without others.
+func (t *CopyThrottle) need(s *Set) {
+	s.need("without --max-lag", func() bool { return t.MaxLag > 0 }, "replica")
+	s.need("without --gateway", func() bool { return t.Gateway.set() }, "gateway-token", "gateway-token-file", "gateway-ca")
+	s.need("without --gateway https://…", func() bool { return t.Gateway.https() }, "gateway-ca")
+	s.need("without a limit of a throttle, such as --max-threads-running",
+		func() bool { return t.MaxLag > 0 || t.MaxThreadsRunning > 0 || t.Query != "" || t.MaxP99 > 0 }, "throttle-patience")
+}
+
+// validate reports limits without a metric.
+func (t *CopyThrottle) validate(from CopySource) []error {
 	errs := t.GatewayToken.validate("gateway-")
 	pair := func(have, need bool, text string) {
 		if have && !need {
@@ -53,20 +62,14 @@ func (t *CopyThrottle) validate(from CopySource, pauses bool) []error {
 		}
 	}
 	pair(t.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
-	pair(len(t.Replicas) > 0, t.MaxLag > 0, "--replica has no effect without --max-lag")
 	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
-	pair(t.Gateway.set(), t.MaxP99 > 0 || pauses, "--gateway has no effect without --max-p99 or --cutover")
 	gateway := gatewayclient.Gateway{URL: t.Gateway.Reveal()}
 	if t.GatewayToken.given() {
 		gateway.Token = mask // its file is read later
 	}
 	errs = append(errs, gateway.Validate())
-	pair(t.GatewayToken.given(), t.Gateway.set(), "--gateway-token has no effect without --gateway")
-	pair(t.GatewayCA != "", t.Gateway.https(), "--gateway-ca has no effect without --gateway https://…")
-	pair(t.Above != 0, t.Query != "", "--throttle-above has no effect without --throttle-query")
 	asked := t.MaxThreadsRunning > 0 || t.Query != ""
 	pair(asked && (from.Tare != "" || from.IsDump()), t.Server.Addr != "", "--max-threads-running and --throttle-query without --from mysql://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
-	pair(t.Server.Addr != "", asked, "--throttle-server has no effect without --max-threads-running or --throttle-query")
 	return errs
 }
 

@@ -27,14 +27,12 @@ func (c *Memcached) declare(s *Set, prefix string) {
 		Help: "memcached servers for pages of indexes and chunk files, the same ones for all processes with this bucket; none when empty",
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
 	s.Duration(&c.Timeout, prefix+"cache-memcached-timeout", sharedcache.DefaultTimeout.String(), "time limit of one call of a server of --"+prefix+"cache-memcached")
+	s.need("without --"+prefix+"cache-memcached", func() bool { return len(c.Servers) > 0 }, prefix+"cache-memcached-timeout")
 }
 
 func (c *Memcached) validate(prefix string) error {
-	switch {
-	case c.Timeout <= 0:
+	if c.Timeout <= 0 {
 		return fmt.Errorf("--%scache-memcached-timeout: want more than 0", prefix)
-	case len(c.Servers) == 0 && c.Timeout != sharedcache.DefaultTimeout:
-		return fmt.Errorf("--%scache-memcached-timeout has no effect without --%[1]scache-memcached", prefix)
 	}
 	if err := sharedcache.ValidateServers(c.Servers); err != nil {
 		return fmt.Errorf("--%scache-memcached: %w", prefix, err)
@@ -42,16 +40,8 @@ func (c *Memcached) validate(prefix string) error {
 	return nil
 }
 
-const defaultDiskCacheBytes = "10GiB"
-
 func (c *DiskCache) declare(s *Set, prefix string) {
 	s.String(&c.Dir, prefix+"cache-dir", "dir", "", "directory for pages of indexes and chunk files read from the bucket, one for each process; none when empty")
-	s.Bytes(&c.Bytes, prefix+"cache-size", defaultDiskCacheBytes, diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
-}
-
-func (c *DiskCache) validate(prefix string) error {
-	if c.Dir == "" && c.Bytes.String() != defaultDiskCacheBytes {
-		return fmt.Errorf("--%scache-size has no effect without --%[1]scache-dir", prefix)
-	}
-	return nil
+	s.Bytes(&c.Bytes, prefix+"cache-size", "10GiB", diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
+	s.need("without --"+prefix+"cache-dir", func() bool { return c.Dir != "" }, prefix+"cache-size")
 }

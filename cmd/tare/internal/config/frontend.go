@@ -53,7 +53,7 @@ func NewFrontend() *Frontend {
 		Help: "systems with different series, separated by commas: each shard is requested from all of them, and shared series appear once",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); those of the system when empty")
 	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
@@ -83,6 +83,11 @@ func NewFrontend() *Frontend {
 		values:  "the values in selectors", rows: "series", digest: "digest", text: "selectors",
 	})
 	c.Diag.declare(s)
+	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.File != "" }, "data-dir")
+	s.need("without https://: no URL has it", func() bool {
+		return len(c.Downstreams)+len(c.Members) == 0 || anyTLS(c.Downstreams) || anyTLS(c.Members)
+	}, "downstream-ca")
+	c.Log.need(s, nil)
 	c.set = s
 	return c
 }
@@ -119,17 +124,10 @@ func parseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// dataDirUnused is the warning of servers that keep only the query log's files there.
-const dataDirUnused = "--data-dir has no effect without --log-file: no other option keeps files there"
-
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Frontend) Load(in Input) (warnings []string, err error) {
 	c.input = in
-	warnings, err = c.load(in, c.Validate)
-	if c.DataDir != "" && c.Log.File == "" {
-		warnings = append(warnings, dataDirUnused)
-	}
-	return warnings, err
+	return c.load(in, c.Validate)
 }
 
 // Reload loads the options again from the input of Load; c is unchanged.
@@ -148,9 +146,6 @@ func (c *Frontend) Validate() error {
 	}
 	if c.MaxShards > 0 && c.Shards > c.MaxShards {
 		errs = append(errs, fmt.Errorf("--shards %d is more than --max-shards %d", c.Shards, c.MaxShards))
-	}
-	if c.DownstreamCA != "" && !anyTLS(c.Downstreams) && !anyTLS(c.Members) {
-		errs = append(errs, errors.New("--downstream-ca has no effect: no URL is https"))
 	}
 	errs = append(errs, c.HTTPAccess.validate()...)
 	return errors.Join(append(errs, c.Log.validate())...)

@@ -68,13 +68,22 @@ func (c *History) declare(s *Set) {
 	c.DiskCache.declare(s, "history-")
 	c.Memcached.declare(s, "history-")
 	c.RemoteWrite.declare(s)
+	s.need("without --bucket", c.Enabled,
+		"history-interval", "history-labels", "history-local-age", "history-local-bytes", "history-rollup-age", "history-max-ahead",
+		"history-retention", "history-retention-bytes", "history-retention-delay", "history-retention-dry-run", "history-query-bytes", "history-process-bytes",
+		"history-queue-timeout", "bucket-timeout", "bucket-tries", "bucket-hedge", "history-cache-dir", "history-cache-size",
+		"history-cache-memcached", "history-cache-memcached-timeout", "history-remote-write", "history-remote-write-version",
+		"history-remote-write-token-file", "history-remote-write-tenant", "history-remote-write-ca")
+	s.need("without --history-retention or --history-retention-bytes", func() bool { return c.Retention.Age != 0 || c.RetentionBytes != 0 },
+		"history-retention-delay", "history-retention-dry-run")
+	s.need("with --history-max-digests 0", func() bool { return c.MaxDigests > 0 }, "history-bytes", "history-max-text")
 }
 
 func (c *History) validate() (errs []error) {
-	errs = c.RemoteWrite.validate()
 	if !c.Enabled() {
-		return append(errs, c.validateDisabled()...)
+		return nil
 	}
+	errs = c.RemoteWrite.validate()
 	if c.MaxDigests == 0 {
 		errs = append(errs, errors.New("--history-max-digests 0 leaves --bucket nothing to keep"))
 	}
@@ -96,12 +105,6 @@ func (c *History) validate() (errs []error) {
 	if c.Retention.Delay < history.MinRetentionDelay {
 		errs = append(errs, fmt.Errorf("--history-retention-delay: want at least %s, so that readers have forgotten a block before it is deleted", formatDuration(history.MinRetentionDelay)))
 	}
-	if c.Retention.DryRun && c.Retention.Age == 0 && c.RetentionBytes == 0 {
-		errs = append(errs, errors.New("--history-retention-dry-run has no effect without --history-retention or --history-retention-bytes"))
-	}
-	if err := c.DiskCache.validate("history-"); err != nil {
-		errs = append(errs, err)
-	}
 	if err := c.Memcached.validate("history-"); err != nil {
 		errs = append(errs, err)
 	}
@@ -113,23 +116,6 @@ func (c *History) validate() (errs []error) {
 	}
 	if err := c.validateLabels(); err != nil {
 		errs = append(errs, err)
-	}
-	return errs
-}
-
-// validateDisabled reports options that have no effect without a bucket.
-func (c *History) validateDisabled() (errs []error) {
-	if c.RemoteWrite.enabled() {
-		errs = append(errs, errors.New("--history-remote-write has no effect without --bucket"))
-	}
-	if len(c.Labels) > 0 {
-		errs = append(errs, errors.New("--history-labels has no effect without --bucket"))
-	}
-	if c.DiskCache.Dir != "" {
-		errs = append(errs, errors.New("--history-cache-dir has no effect without --bucket"))
-	}
-	if len(c.Memcached.Servers) > 0 {
-		errs = append(errs, errors.New("--history-cache-memcached has no effect without --bucket"))
 	}
 	return errs
 }

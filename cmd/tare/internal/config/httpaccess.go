@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,21 +33,20 @@ func (h *HTTPAccess) declare(s *Set) {
 	s.Int(&h.HTTPConns, "http-max-connections", strconv.Itoa(DefaultHTTPConns), 2, "connections of --http, and requests in flight; one client address may have half; at most an eighth of the limit on open files")
 }
 
+// need declares which options have no effect where --http may be off.
+func (h *HTTPAccess) need(s *Set) {
+	s.need("with --http off", h.on, "web-config-file", "web-accounts-file", "http-allowed-hosts", "http-max-connections")
+}
+
+func (h *HTTPAccess) on() bool { return h.HTTP != "" }
+
 // DefaultHTTPConns is the default of --http-max-connections.
 const DefaultHTTPConns = 512
 
 // validate reports options without effect, and a server that is open to other machines.
 func (h *HTTPAccess) validate() (errs []error) {
 	if h.HTTP == "" {
-		for name, given := range map[string]bool{
-			"--http-max-connections": h.HTTPConns != DefaultHTTPConns, "--http-allowed-hosts": len(h.AllowedHosts) > 0, "--web-config-file": h.WebConfigFile != "", "--web-accounts-file": h.AccountsFile != "",
-		} {
-			if given {
-				errs = append(errs, fmt.Errorf("%s has no effect with --http off", name))
-			}
-		}
-		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-		return errs
+		return nil
 	}
 	if !h.HTTP.Loopback() && h.WebConfigFile == "" && h.AccountsFile == "" {
 		errs = append(errs, fmt.Errorf("--http %s is open to other machines: it needs --web-accounts-file with accounts or --web-config-file with TLS or accounts", h.HTTP))

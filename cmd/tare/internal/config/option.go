@@ -20,6 +20,32 @@ type Option struct {
 	value   value
 	notFile bool // cannot be set in the file
 	repeats bool // may be repeated: one line of the value per flag
+	needs   []need
+}
+
+// A need is a condition without which an option has no effect.
+type need struct {
+	met     func() bool
+	without string // completes "has no effect …": "without --bucket", "with --http off"
+}
+
+// Without returns what the option has no effect without, in words that complete "has no effect …".
+func (o *Option) Without() (all []string) {
+	for _, n := range o.needs {
+		all = append(all, n.without)
+	}
+	return all
+}
+
+// unused reports whether the option has no effect with the other values, and all needs that are not met.
+func (o *Option) unused() (without string, unused bool) {
+	var all []string
+	for _, n := range o.needs {
+		if !n.met() {
+			all = append(all, n.without)
+		}
+	}
+	return strings.Join(all, ", and "), len(all) > 0
 }
 
 // Env returns the name of the option's environment variable.

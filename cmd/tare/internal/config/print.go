@@ -7,23 +7,38 @@ import (
 	"io"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// WriteYAML writes sections as a configuration file, each value with its origin as a comment. Secrets are
-// masked, so a file with secrets cannot be loaded again completely.
+// WriteYAML writes sections as a configuration file, each value with its origin as a comment. Options that have no effect with
+// the other values are comments as a whole. Secrets are masked, so a file with secrets cannot be loaded again completely.
 func WriteYAML(w io.Writer, sections []*Set) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range sections {
 		section := &yaml.Node{Kind: yaml.MappingNode}
+		var comment []string // of the next option that has an effect
 		for _, o := range s.options {
 			if !o.InFile() {
 				continue
 			}
 			key, value := textNode(o.Name), o.node()
 			value.LineComment = o.origin.String()
+			if without, unused := o.unused(); unused && o.Text() != "" {
+				value.LineComment += "; no effect " + without
+				line, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key, value}})
+				if err != nil {
+					return fmt.Errorf("print %s: %w", o.Name, err)
+				}
+				comment = append(comment, "# "+strings.TrimSuffix(string(line), "\n"))
+				continue
+			}
+			key.HeadComment, comment = strings.Join(comment, "\n"), nil
 			section.Content = append(section.Content, key, value)
+		}
+		if last := len(section.Content) - 2; last >= 0 {
+			section.Content[last].FootComment = strings.Join(comment, "\n")
 		}
 		for _, b := range s.blocks {
 			value := &yaml.Node{}
@@ -124,7 +139,7 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 			if o.Default != "" {
 				def = "`" + o.Default + "`"
 			}
-			fmt.Fprintf(&out, "| `--%s` | `%s` | %s | %s | %s |\n", o.Name, o.Env(), escapeCell(o.Kind), def, escapeCell(o.Help))
+			fmt.Fprintf(&out, "| `--%s` | `%s` | %s | %s | %s |\n", o.Name, o.Env(), escapeCell(o.Kind), def, escapeCell(o.Help+noEffect(o)))
 		}
 		for _, b := range s.blocks {
 			fmt.Fprintf(&out, "\nIn the file only: `%s`, %s.\n", b.name, b.help)
@@ -133,6 +148,14 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 	}
 	_, err := w.Write(out.Bytes())
 	return err
+}
+
+// noEffect returns what an option needs, for the end of its meaning.
+func noEffect(o *Option) string {
+	if len(o.needs) == 0 {
+		return ""
+	}
+	return ". No effect " + strings.Join(o.Without(), ", or ")
 }
 
 // escapeCell escapes a text for a cell of a table.

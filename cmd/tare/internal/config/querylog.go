@@ -115,28 +115,29 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 // validate refuses options that would have no effect.
 func (l *QueryLog) validate() error {
 	var errs []error
-	if l.File == "" || l.File == "-" {
-		switch {
-		case l.RotateSize != 0:
-			errs = append(errs, errors.New("--log-rotate-size needs --log-file with a path"))
-		case l.RotateAge != 0:
-			errs = append(errs, errors.New("--log-rotate-age needs --log-file with a path"))
-		}
-		if formatFileMode(l.FileMode) != defaultFileMode {
-			errs = append(errs, errors.New("--log-file-mode needs --log-file with a path"))
-		}
-	}
-	if l.RotateKeep != 0 && l.RotateSize == 0 && l.RotateAge == 0 {
-		errs = append(errs, errors.New("--log-rotate-keep needs --log-rotate-size or --log-rotate-age"))
-	}
-	if l.Compress != querylog.Plain && l.RotateSize == 0 && l.RotateAge == 0 {
-		errs = append(errs, errors.New("--log-compress needs --log-rotate-size or --log-rotate-age"))
-	}
 	if l.Original && l.Redact != querylog.RedactNone {
 		errs = append(errs, fmt.Errorf("--log-original shows nothing without --log-redact none: "+
 			"add it if the log may contain data of users, or omit --log-original"))
 	}
 	return errors.Join(errs...)
+}
+
+// need declares which options have no effect without a file, or without any reader of the log; http is nil where it is always on.
+func (l *QueryLog) need(s *Set, http *HTTPAccess) {
+	if http != nil {
+		shown := []string{"log-redact", "log-filter", "log-slower-than", "log-more-rows-than", "log-errors-only", "log-one-in", "log-per-digest"}
+		for _, name := range []string{"log-original", "log-max-text", "log-max-value"} {
+			if s.Lookup(name) != nil {
+				shown = append(shown, name)
+			}
+		}
+		s.need("without --log-file, with --http off", func() bool { return l.File != "" || http.on() }, shown...)
+		s.need("with --http off", http.on, "log-ring-bytes")
+	}
+	s.need("without --log-file", func() bool { return l.File != "" }, "log-format")
+	path := func() bool { return l.File != "" && l.File != "-" }
+	s.need("without --log-file with a path", path, "log-file-mode", "log-rotate-size", "log-rotate-age", "log-rotate-keep", "log-compress")
+	s.need("without --log-rotate-size or --log-rotate-age", func() bool { return l.RotateSize != 0 || l.RotateAge != 0 }, "log-rotate-keep", "log-compress")
 }
 
 // defaultFileMode makes the log readable by its owner only.

@@ -65,20 +65,17 @@ func (c *RemoteWrite) declare(s *Set) {
 	s.String(&c.TokenFile, "history-remote-write-token-file", "file", "", "file with a bearer token for the receiver; re-read for each request")
 	s.String(&c.Tenant, "history-remote-write-tenant", "name", "", "tenant of the receiver, sent as X-Scope-OrgID")
 	s.String(&c.CAFile, "history-remote-write-ca", "file", "", "CA certificates to verify the receiver with (PEM); those of the system when empty")
+	s.need("without --history-remote-write", c.enabled,
+		"history-remote-write-version", "history-remote-write-token-file", "history-remote-write-tenant", "history-remote-write-ca")
+	s.need("with http://", func() bool { return c.enabled() && c.URL.url.Scheme == "https" }, "history-remote-write-ca")
 }
 
 func (c *RemoteWrite) validate() (errs []error) {
 	if !c.enabled() {
-		if c.TokenFile != "" || c.Tenant != "" || c.CAFile != "" || c.Version != remotewrite.V2 {
-			errs = append(errs, errors.New("--history-remote-write-version, -token-file, -tenant and -ca have no effect without --history-remote-write"))
-		}
-		return errs
+		return nil
 	}
 	if c.TokenFile != "" && c.URL.url.User != nil {
 		errs = append(errs, errors.New("--history-remote-write-token-file and the user in --history-remote-write exclude each other"))
-	}
-	if c.CAFile != "" && c.URL.url.Scheme != "https" {
-		errs = append(errs, errors.New("--history-remote-write-ca has no effect with http://"))
 	}
 	if strings.ContainsFunc(c.Tenant, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		errs = append(errs, errors.New("--history-remote-write-tenant: want printable ASCII characters without spaces"))

@@ -53,7 +53,7 @@ func NewRowstream() *Rowstream {
 	s.Int(&c.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
 	s.Int(&c.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --log-file")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: wire.LogFields(),
@@ -61,23 +61,25 @@ func NewRowstream() *Rowstream {
 		values:  "possible values in error texts", rows: "rows", digest: "call and table",
 	})
 	c.Diag.declare(s)
+	s.need("without --tls-cert", func() bool { return c.TLSCert != "" }, "tls-client-ca")
+	s.need("unless --from-tls is verify-ca or verify-identity", func() bool { return verifies(c.FromTLS) }, "from-ca")
+	s.need("where --from-tls requires TLS", func() bool { return !c.FromTLS.Required() }, "from-public-key", "from-get-public-key")
+	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.File != "" }, "data-dir")
+	c.HTTPAccess.need(s)
+	c.Log.need(s, &c.HTTPAccess)
 	c.set = s
 	return c
 }
 
 // Load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (c *Rowstream) Load(in Input) (warnings []string, err error) {
-	warnings, err = c.set.load(in)
-	if err != nil {
+	if warnings, err = c.load(in, c.Validate); err != nil {
 		return warnings, err
 	}
 	if !c.Listen.Loopback() && c.TLSCert == "" {
 		warnings = append(warnings, fmt.Sprintf("--listen %s without --tls-cert: token and rows can be intercepted on the network", c.Listen))
 	}
-	if c.DataDir != "" && c.Log.File == "" {
-		warnings = append(warnings, dataDirUnused)
-	}
-	return warnings, c.Validate()
+	return warnings, nil
 }
 
 // Validate reports options that contradict each other or would have no effect. A missing source is left to
@@ -86,9 +88,6 @@ func (c *Rowstream) Validate() error {
 	errs := c.Token.validate("")
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
-	}
-	if c.TLSClientCA != "" && c.TLSCert == "" {
-		errs = append(errs, errors.New("--tls-client-ca has no effect without --tls-cert"))
 	}
 	if !c.Listen.Loopback() && c.TLSClientCA == "" && !c.Token.given() && c.TLSCert == "" {
 		errs = append(errs, fmt.Errorf("--listen %s is open to other machines: it needs --tls-cert or --token-file, better both", c.Listen))

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +92,7 @@ func NewServe() *Serve {
 	s.Control(&c.Copies, "copies", "account on the target of copies: the Copies page shows the state recorded in its schema _tare; requires only SELECT on that schema")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back: see docs/tasks/switch-clients.md")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logging sessions in at the standby: YAML, one user and password per line; the file must be readable by its owner only (0600)")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for persistent data: the history's counters, latest samples and local blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare; unused without --bucket, --log-file or --standby")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for persistent data: the history's counters, latest samples and local blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
 	declareWords(s, &c.ClientTLS, "client-tls", "TLS of clients: off does not offer it, required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required with --backend-tls required, verify-ca or verify-identity, otherwise preferred",
@@ -137,8 +136,33 @@ func NewServe() *Serve {
 		},
 		value: func() any { return c.Rules },
 	})
+	c.need(s)
 	c.set = s
 	return c
+}
+
+// need declares which options have no effect without others.
+func (c *Serve) need(s *Set) {
+	set := func(u *ControlURL) func() bool { return func() bool { return u.Addr != "" } }
+	s.need("without --control", set(&c.Control), "explain", "server-counts", "control-tls")
+	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "tag-labels", "traces-otlp")
+	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
+	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
+	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
+		func() bool { return c.Log.File != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
+	s.need("with --client-tls off", func() bool { return c.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")
+	s.need("without --client-tls verify", func() bool { return c.ClientTLS == gateway.ClientTLSVerify }, "tls-client-ca")
+	s.need("unless --backend-tls, --control-tls or --copies-tls is verify-ca or verify-identity", c.verifies, "backend-tls-ca")
+	s.need("if all connections to the backend have TLS", func() bool {
+		return !c.BackendTLS.Required() || c.Control.Addr != "" && !c.SideTLS(c.ControlTLS).Required()
+	}, "backend-public-key", "backend-get-public-key")
+	s.need("if all connections to the target of --copies have TLS", func() bool { return !c.SideTLS(c.CopiesTLS).Required() },
+		"copies-public-key", "copies-get-public-key")
+	s.need("without --tag-labels", func() bool { return len(c.TagLabels) > 0 }, "tag-values")
+	s.need("without --config, whose rules it is about", func() bool { return c.ConfigFile != "" }, "rules-dry-run")
+	s.need("without --bucket, with --http off", func() bool { return c.History.Enabled() || c.on() }, "history-max-digests", "history-bytes", "history-max-text")
+	c.HTTPAccess.need(s)
+	c.Log.need(s, &c.HTTPAccess)
 }
 
 // Ready implements Command: every option has a default.
@@ -151,11 +175,7 @@ func (c *Serve) Load(in Input) (warnings []string, err error) {
 		_, err := fresh.Load(in)
 		return fresh, err
 	}
-	warnings, err = c.load(in, c.Validate)
-	if c.DataDir != "" && c.Log.File == "" && !c.History.Enabled() && c.Standby == "" {
-		warnings = append(warnings, "--data-dir has no effect without --bucket, --log-file or --standby: no other option keeps files there")
-	}
-	return warnings, err
+	return c.load(in, c.Validate)
 }
 
 // Validate reports options that contradict each other or would have no effect.
@@ -164,20 +184,8 @@ func (c *Serve) Validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
 	}
-	if (c.TLSClientCA != "") != (c.ClientTLS == gateway.ClientTLSVerify) {
-		errs = append(errs, errors.New("--client-tls verify and --tls-client-ca need each other"))
-	}
-	if c.TLSCert != "" && c.ClientTLS == gateway.ClientTLSOff {
-		errs = append(errs, errors.New("--tls-cert has no effect with --client-tls off"))
-	}
-	if c.BackendTLSCA != "" && !c.verifies() {
-		errs = append(errs, errors.New("--backend-tls-ca requires --backend-tls, --control-tls or --copies-tls verify-ca or verify-identity"))
-	}
-	if c.ControlTLS != nil && c.Control.Addr == "" {
-		errs = append(errs, errors.New("--control-tls has no effect without --control"))
-	}
-	if (c.CopiesTLS != nil || c.CopiesKey.given()) && c.Copies.Addr == "" {
-		errs = append(errs, errors.New("--copies-tls, --copies-public-key and --copies-get-public-key have no effect without --copies"))
+	if c.TLSClientCA == "" && c.ClientTLS == gateway.ClientTLSVerify {
+		errs = append(errs, errors.New("--client-tls verify needs --tls-client-ca"))
 	}
 	errs = append(errs, c.BackendKey.validate(), c.CopiesKey.validate())
 	if b := int64(c.CallSampleBytes); b != 0 && (b < calls.MinBytes || b > calls.MaxBytes) {
@@ -185,15 +193,6 @@ func (c *Serve) Validate() error {
 	}
 	if _, err := calls.NewTagCounts(c.TagLabels, max(c.TagValues, 1)); err != nil {
 		errs = append(errs, fmt.Errorf("--tag-labels: %w", err))
-	}
-	if c.HTTP == "" && len(c.TagLabels) > 0 {
-		errs = append(errs, errors.New("--tag-labels has no effect with --http off"))
-	}
-	if c.HTTP == "" && c.Copies.Addr != "" {
-		errs = append(errs, errors.New("--copies has no effect with --http off"))
-	}
-	if c.HTTP == "" && c.TracesURL != "" {
-		errs = append(errs, errors.New("--traces-otlp has no effect with --http off: requests of HTTP have spans, statements have none"))
 	}
 	errs = append(errs, c.HTTPAccess.validate()...)
 	if c.Listen == c.HTTP && !strings.HasSuffix(string(c.Listen), ":0") {
@@ -209,9 +208,7 @@ func (c *Serve) Validate() error {
 
 // verifies reports whether the certificate of a server is verified.
 func (c *Serve) verifies() bool {
-	return slices.ContainsFunc([]*mysqlconn.TLSMode{&c.BackendTLS, c.ControlTLS, c.CopiesTLS}, func(m *mysqlconn.TLSMode) bool {
-		return m != nil && (*m == mysqlconn.TLSVerifyCA || *m == mysqlconn.TLSVerifyIdentity)
-	})
+	return verifies(c.BackendTLS, c.SideTLS(c.ControlTLS), c.SideTLS(c.CopiesTLS))
 }
 
 // SideTLS returns the TLS mode of a connection beside those of clients: that of its option, or of the backend's, whose
@@ -229,17 +226,14 @@ func (c *Serve) CountsDigests() bool {
 }
 
 func (c *Serve) validateStandby() (errs []error) {
-	if (c.Standby == "") != (c.StandbyAccounts == "") {
-		errs = append(errs, errors.New("--standby and --standby-accounts need each other: sessions log in again to be switched"))
-	}
 	if c.Standby == "" {
-		return errs
+		return nil
+	}
+	if c.StandbyAccounts == "" {
+		errs = append(errs, errors.New("--standby needs --standby-accounts: sessions log in again to be switched"))
 	}
 	if c.Standby == c.Backend || c.Standby == c.Listen {
 		errs = append(errs, fmt.Errorf("--standby %s equals --backend or --listen: use another server", c.Standby))
-	}
-	if c.HTTP == "" {
-		errs = append(errs, errors.New("--standby has no effect with --http off: sessions are switched over HTTP"))
 	}
 	return errs
 }

@@ -77,11 +77,39 @@ func (s section) Set() *Set { return s.set }
 
 // load sets every option and validates them together. The error has all errors, warnings the doubtful values.
 func (s section) load(in Input, validate func() error) (warnings []string, err error) {
-	warnings, err = s.set.load(in)
-	if err == nil {
-		err = validate()
+	if warnings, err = s.set.load(in); err != nil {
+		return warnings, err
 	}
-	return warnings, err
+	invalid := validate() // it also computes what needs depend on
+	more, errs := s.set.unused()
+	return append(warnings, more...), errors.Join(append(errs, invalid)...)
+}
+
+// need declares that options have no effect unless met reports true; without completes "has no effect …".
+func (s *Set) need(without string, met func() bool, options ...string) {
+	for _, name := range options {
+		o := s.Lookup(name)
+		if o == nil {
+			panic("BUG: a need of an option that is not declared: " + name)
+		}
+		o.needs = append(o.needs, need{met, without})
+	}
+}
+
+// unused returns an error for each option that was given and has no effect. The environment is shared by all subcommands:
+// there it is a warning.
+func (s *Set) unused() (warnings []string, errs []error) {
+	for _, o := range s.options {
+		without, unused := o.unused()
+		switch {
+		case !unused || o.origin.Kind == FromDefault || o.Text() == "":
+		case o.origin.Kind == FromEnv:
+			warnings = append(warnings, fmt.Sprintf("environment variable %s has no effect %s", o.origin.label(o.Name), without))
+		default:
+			errs = append(errs, fmt.Errorf("%s has no effect %s", o.origin.label(o.Name), without))
+		}
+	}
+	return warnings, errs
 }
 
 // load sets every option from file, environment and flags; later ones take precedence. The error has all

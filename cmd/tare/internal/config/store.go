@@ -128,6 +128,13 @@ func NewStore() *Store {
 		values:  "the values in matchers and expressions", rows: "series", digest: "digest", text: "matchers",
 	})
 	c.Diag.declare(s)
+	s.need("without --layout mimir", func() bool { return c.Layout == blocksync.LayoutMimir }, "tenants")
+	s.need("with --http off", c.on, "enable-feature", "lookback-delta", "max-samples")
+	grpc := func() bool { return c.GRPC != "" }
+	s.need("with --grpc off", grpc, "grpc-tls-cert", "grpc-tls-key", "grpc-tls-client-ca", "grpc-token", "grpc-token-file")
+	s.need("without --grpc-tls-cert", func() bool { return c.GRPCCert != "" }, "grpc-tls-client-ca")
+	c.HTTPAccess.need(s)
+	c.Log.need(s, &c.HTTPAccess)
 	c.set = s
 	return c
 }
@@ -179,7 +186,7 @@ func (c *Store) Validate() error {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
 	}
 	errs = append(errs, c.Calls.validate("queue-timeout"))
-	errs = append(errs, c.DiskCache.validate(""), c.Memcached.validate(""))
+	errs = append(errs, c.Memcached.validate(""))
 	if c.WriteTimeout == 0 {
 		errs = append(errs, errors.New("--write-timeout: want more than 0"))
 	}
@@ -188,9 +195,6 @@ func (c *Store) Validate() error {
 	}
 	if c.Times.Validate() != nil {
 		errs = append(errs, errors.New("--max-time is before --min-time: no block would be served"))
-	}
-	if len(c.Tenants) > 0 && c.Layout != blocksync.LayoutMimir {
-		errs = append(errs, fmt.Errorf("--tenants has no effect with --layout %s: use mimir", c.Layout))
 	}
 	if c.HTTP == "" && c.GRPC == "" {
 		errs = append(errs, errors.New("--http and --grpc are both off: enable one of them"))
@@ -207,15 +211,7 @@ func (c *Store) validateTLS() (errs []error) {
 	if (c.GRPCCert == "") != (c.GRPCKey == "") {
 		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key need each other"))
 	}
-	if c.GRPCClientCA != "" && c.GRPCCert == "" {
-		errs = append(errs, errors.New("--grpc-tls-client-ca has no effect without --grpc-tls-cert"))
-	}
-	switch {
-	case c.GRPC == "" && c.GRPCCert != "":
-		errs = append(errs, errors.New("--grpc-tls-cert has no effect with --grpc off"))
-	case c.GRPC == "" && c.GRPCToken.given():
-		errs = append(errs, errors.New("--grpc-token has no effect with --grpc off"))
-	case c.GRPC != "" && !c.GRPC.Loopback() && c.GRPCCert == "":
+	if c.GRPC != "" && !c.GRPC.Loopback() && c.GRPCCert == "" {
 		errs = append(errs, fmt.Errorf("--grpc %s is open to other machines: it needs --grpc-tls-cert", c.GRPC))
 	}
 	return errs
