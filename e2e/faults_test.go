@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,8 +70,11 @@ func TestFaults(t *testing.T) {
 
 // serveArgs returns the arguments of a gateway without a query log.
 func serveArgs(t *testing.T, backend string, more ...string) []string {
+	if slices.Contains(more, "--bucket") {
+		more = append(more, "--data-dir", t.TempDir())
+	}
 	return append([]string{
-		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://" + backend, "--diag-format", "json", "--data-dir", t.TempDir(),
+		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://" + backend, "--diag-format", "json",
 	}, more...)
 }
 
