@@ -456,17 +456,6 @@ func TestTablesWithoutScripts(t *testing.T) {
 	}
 }
 
-// TestRuntimeCharts checks that the runtime's charts, a third-party page, draw within their policy.
-func TestRuntimeCharts(t *testing.T) {
-	b := startBrowser(t)
-	p := startTare(t, mariadb.Addr)
-	tb := b.open(t, p.http)
-	tb.size(t, 1280, 900)
-	tb.visit(t, "/weight")
-	tb.run(t, evalTask(`document.querySelector("main a[href='/weight/runtime/']").click()`))
-	tb.until(t, "drawn", `location.pathname === "/weight/runtime/" && document.querySelectorAll("canvas, svg.main-svg").length > 5`)
-}
-
 // TestOtherPages visits every page of a store, of a frontend and of a row server.
 func TestOtherPages(t *testing.T) {
 	b := startBrowser(t)

@@ -19,7 +19,6 @@
 //	/api/v1/live      the last 10 seconds as JSON
 //	/debug/querylog   the query log as a stream
 //	/debug/pprof/     Go's profiles
-//	/weight/runtime/  statsviz' charts of the Go runtime, updated while a client is connected
 //
 // # Pages
 //

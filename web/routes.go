@@ -48,7 +48,7 @@ func (r Route) Traced() Route {
 // profiles.
 func (r Route) hasSpan() bool {
 	_, path, _ := strings.Cut(r.pattern, " ")
-	for _, prefix := range []string{"/-/", "/metrics", "/assets/", "/debug/", runtimePath} {
+	for _, prefix := range []string{"/-/", "/metrics", "/assets/", "/debug/"} {
 		if strings.HasPrefix(path, prefix) {
 			return false
 		}

@@ -124,7 +124,6 @@ type Server struct {
 	cache   pageCache
 	copying copiesCache
 	weigher *weigher
-	runtime runtimeCharts
 }
 
 // New returns a Server.
@@ -165,7 +164,6 @@ func (s *Server) Serve(l net.Listener) error {
 
 // Shutdown stops the server; running requests, including streams, may finish until ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.runtime.close()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return s.http.Close()
 	}
@@ -195,9 +193,6 @@ func (s *Server) Handler() http.Handler {
 		if !p.hidden {
 			s.nav = append(s.nav, p)
 		}
-	}
-	if s.opts.Weight != nil {
-		s.add(mux, NewRoute(viewer, "GET "+runtimePath, http.HandlerFunc(s.runtime.serve)))
 	}
 	s.add(mux, NewRoute(viewer, "GET /assets/", http.HandlerFunc(serveAsset)))
 	for _, r := range s.opts.Routes {
