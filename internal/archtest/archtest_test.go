@@ -103,7 +103,6 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 		"security": archtest.Security,
 		"prose":    archtest.Prose,
 		"words":    archtest.Words,
-		"messages": archtest.Messages,
 		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Paths(t, "internal/archtest/testdata")
 		},
