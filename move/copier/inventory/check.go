@@ -75,16 +75,20 @@ type header struct {
 	tok  sqldigest.Token // not yet consumed
 }
 
-func newHeader(o *Object) *header {
-	var m sqldigest.Mode
+// mode returns the mode in which servers read the object's definition.
+func (o *Object) mode() (m sqldigest.Mode) {
 	if o.Kind != View && o.Kind != Sequence {
 		m = m.WithSQLMode([]byte(o.Context.SQLMode))
 	}
 	if o.Context.Client != "" {
 		m = m.WithCharset(sqldigest.CharsetNamed([]byte(o.Context.Client)))
 	}
+	return m
+}
+
+func newHeader(o *Object) *header {
 	h := &header{o: o, text: o.Definition}
-	h.lex.Reset([]byte(o.Definition), m)
+	h.lex.Reset([]byte(o.Definition), o.mode())
 	h.next()
 	return h
 }

@@ -90,7 +90,7 @@ func TestDisabledEvent(t *testing.T) {
 		"CREATE EVENT ` ON COMPLETION PRESERVE ENABLE` ON SCHEDULE AT '2030' ON COMPLETION PRESERVE DISABLE ON SLAVE DO SELECT 1":         "CREATE EVENT ` ON COMPLETION PRESERVE ENABLE` ON SCHEDULE AT '2030' ON COMPLETION PRESERVE DISABLE DO SELECT 1",
 		"CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY DO SELECT 1":                                                                            "",
 	} {
-		if got, err := disabledEvent(text); got != want || (err == nil) != (want != "") {
+		if got, err := disabledEvent(text, 0); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s becomes %s, %v", text, got, err)
 		}
 	}

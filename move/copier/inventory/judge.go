@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Target is the server that objects are copied to.
@@ -175,7 +176,7 @@ var errOther = fmt.Errorf("it exists in the target with another definition: drop
 func (o *Object) same(there *Object) bool {
 	text, context := there.Definition, there.Context
 	if o.Kind == Event {
-		text, _ = disabledEvent(text)
+		text, _ = disabledEvent(text, there.mode())
 		context.Status = o.target.Context.Status
 	}
 	if o.Kind == Trigger {
@@ -206,10 +207,10 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 		return err
 	}
 	d := Definition{Context: o.Context}
-	if d.Text, err = t.Body(o.Definition); err != nil {
+	if d.Text, err = t.Body(o.Definition, o.mode()); err != nil {
 		return err
 	}
-	if d.acts, err = t.Body(o.Acts); err != nil {
+	if d.acts, err = t.Body(o.Acts, o.mode()); err != nil {
 		return err
 	}
 	switch o.Kind {
@@ -226,7 +227,7 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 		}
 		return nil
 	case Event:
-		if d.Text, err = disabledEvent(d.Text); err != nil {
+		if d.Text, err = disabledEvent(d.Text, o.mode()); err != nil {
 			return err
 		}
 		o.Note = "created DISABLE"
@@ -313,10 +314,10 @@ func (inv *Inventory) judgeReferences(ctx context.Context, source rowstream.Quer
 }
 
 // disabledEvent returns the text of SHOW CREATE EVENT with DISABLE in place of its status.
-func disabledEvent(text string) (string, error) {
+func disabledEvent(text string, mode sqldigest.Mode) (string, error) {
 	const mark = " ON COMPLETION "
 	done := false
-	changed := dialect.Outside(text, func(part string) string {
+	changed := dialect.Outside(text, mode, func(part string) string {
 		i := strings.Index(part, mark)
 		if done || i < 0 {
 			return part

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // known are collations of both vendors.
@@ -101,15 +103,42 @@ func TestTable(t *testing.T) {
 
 func TestBody(t *testing.T) {
 	const text = "BEGIN -- utf8mb4_0900_ai_ci 'x\n /* utf8mb4_0900_ai_ci */ SELECT 'utf8mb4_0900_ai_ci', \"utf8mb4_0900_ai_ci\", a COLLATE utf8mb4_0900_ai_ci # utf8mb4_0900_ai_ci\n, 1--1; END"
-	got, err := toMaria.Body(text)
+	got, err := toMaria.Body(text, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := strings.Replace(text, "a COLLATE utf8mb4_0900_ai_ci", "a COLLATE utf8mb4_uca1400_nopad_ai_ci", 1); got != want {
 		t.Error(cmp.Diff(want, got))
 	}
-	if _, err := toMaria.Body("SELECT a COLLATE utf8mb4_zh_0900_as_cs"); err == nil {
+	if _, err := toMaria.Body("SELECT a COLLATE utf8mb4_zh_0900_as_cs", 0); err == nil {
 		t.Error("a collation without a counterpart is not refused")
+	}
+}
+
+// TestBodyModes has a collation that is in quotes in some modes of the server alone.
+func TestBodyModes(t *testing.T) {
+	const collation, translated = "utf8mb4_0900_ai_ci", "utf8mb4_uca1400_nopad_ai_ci"
+	for _, c := range []struct {
+		text, mode string
+		quoted     bool
+	}{
+		{`SELECT '\' , a COLLATE utf8mb4_0900_ai_ci, ' x '`, "", true},
+		{`SELECT '\' , a COLLATE utf8mb4_0900_ai_ci, ' x '`, "NO_BACKSLASH_ESCAPES", false},
+		{`SELECT '\', utf8mb4_0900_ai_ci, ' x '`, "NO_BACKSLASH_ESCAPES", false},
+		{`SELECT '\'', utf8mb4_0900_ai_ci, ' x '`, "NO_BACKSLASH_ESCAPES", true},
+		{`SELECT "\" , a COLLATE utf8mb4_0900_ai_ci, " x "`, "", true},
+		{`SELECT "\" , a COLLATE utf8mb4_0900_ai_ci, " x "`, "ANSI_QUOTES", false},
+		{"SELECT `\\`, a COLLATE utf8mb4_0900_ai_ci, ` x `", "", false},
+		{`SELECT @utf8mb4_0900_ai_ci`, "", true},
+	} {
+		got, err := toMaria.Body(c.text, sqldigest.Mode(0).WithSQLMode([]byte(c.mode)))
+		want := c.text
+		if !c.quoted {
+			want = strings.Replace(c.text, collation, translated, 1)
+		}
+		if err != nil || got != want {
+			t.Errorf("%q: %s becomes %s, %v, want %s", c.mode, c.text, got, err, want)
+		}
 	}
 }
 
@@ -142,7 +171,7 @@ func FuzzOutside(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := Outside(text, func(part string) string { return part }); got != text {
+		if got := Outside(text, 0, func(part string) string { return part }); got != text {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	})

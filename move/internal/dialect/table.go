@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // Table translates the text of SHOW CREATE TABLE.
@@ -32,7 +33,7 @@ func (t *Translator) tableLine(line string, refused *reasons) string {
 		line = parenthesizeDefault(line)
 		change = func(part string) string { return t.replaceCollations(toMySQL(part, refused), refused) }
 	}
-	return Outside(line, change)
+	return Outside(line, 0, change) // the mode of our sessions
 }
 
 // A rewrite replaces a part of a definition, or refuses it with a reason.
@@ -112,35 +113,33 @@ func parenthesizeDefault(line string) string {
 	if m == nil || plainDefault.MatchString(m[3]) {
 		return line
 	}
-	end := 0
-	switch rest := m[3]; {
-	case rest[0] == '\'':
-		if !strings.HasSuffix(m[2], "text") && !strings.HasSuffix(m[2], "blob") {
-			return line
-		}
-		for end < len(rest) && rest[end] == '\'' { // a doubled quote starts the next text at once
-			end += quotedLength(rest[end:])
-		}
-	case functionCall.MatchString(rest):
-		depth := 0
-		for i := strings.IndexByte(rest, '('); i < len(rest); i++ {
-			if n := quotedLength(rest[i:]); n > 0 {
-				i += n - 1
-				continue
-			}
-			if rest[i] == '(' {
-				depth++
-			}
-			if rest[i] == ')' {
-				if depth--; depth == 0 {
-					end = i + 1
-					break
-				}
-			}
-		}
+	text := m[3][0] == '\'' && (strings.HasSuffix(m[2], "text") || strings.HasSuffix(m[2], "blob"))
+	if !text && !functionCall.MatchString(m[3]) {
+		return line
 	}
+	end := firstValue(m[3])
 	if end == 0 {
 		return line
 	}
 	return m[1] + "(" + m[3][:end] + ")" + m[3][end:]
+}
+
+// firstValue returns the length of the literal, or the call of a function, that a text starts with.
+func firstValue(text string) int {
+	var l sqldigest.Lexer
+	l.Reset([]byte(text), 0)
+	depth := 0
+	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
+		switch word := text[t.Start:t.End]; {
+		case t.Kind == sqldigest.KindString && depth == 0:
+			return t.End
+		case word == "(":
+			depth++
+		case word == ")":
+			if depth--; depth == 0 {
+				return t.End
+			}
+		}
+	}
+	return 0
 }

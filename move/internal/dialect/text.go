@@ -3,55 +3,27 @@ package dialect
 import (
 	"slices"
 	"strings"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
-// Outside applies change to the parts of a text that are in no quotes and no comment. The comments that servers execute, /*! … */ and
-// /*M! … */, are part of the text.
-func Outside(text string, change func(string) string) string {
+// Outside applies change to the parts of a text that are in no quotes and no comment, as a server reads it in a mode. The comments
+// that servers execute, /*! … */ and /*M! … */, are part of the text.
+func Outside(text string, mode sqldigest.Mode, change func(string) string) string {
 	var b strings.Builder
-	start := 0
-	for i := 0; i < len(text); {
-		n := quotedLength(text[i:])
-		if n == 0 {
-			i++
-			continue
+	var l sqldigest.Lexer
+	l.Reset([]byte(text), mode)
+	start := 0 // of the part
+	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
+		switch t.Kind {
+		case sqldigest.KindString, sqldigest.KindQuotedIdent, sqldigest.KindVariable, sqldigest.KindHost, sqldigest.KindComment:
+			b.WriteString(change(text[start:t.Start]))
+			b.WriteString(text[t.Start:t.End])
+			start = t.End
 		}
-		b.WriteString(change(text[start:i]))
-		b.WriteString(text[i : i+n])
-		i += n
-		start = i
 	}
 	b.WriteString(change(text[start:]))
 	return b.String()
-}
-
-// quotedLength returns the length of the quoted name, text or comment that s starts with, 0 if it starts with none.
-func quotedLength(s string) int {
-	switch {
-	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
-		for i := 1; i < len(s); i++ {
-			switch {
-			case s[i] == '\\' && s[0] != '`':
-				i++
-			case s[i] == s[0]:
-				return i + 1 // a doubled quote starts the next text at once
-			}
-		}
-		return len(s)
-	case strings.HasPrefix(s, "/*!") || strings.HasPrefix(s, "/*M!"):
-		return 0
-	case strings.HasPrefix(s, "/*"):
-		if end := strings.Index(s[2:], "*/"); end >= 0 {
-			return end + 4
-		}
-		return len(s)
-	case s[0] == '#', strings.HasPrefix(s, "-- "), strings.HasPrefix(s, "--\n"), strings.HasPrefix(s, "--\t"):
-		if end := strings.IndexByte(s, '\n'); end >= 0 {
-			return end
-		}
-		return len(s)
-	}
-	return 0
 }
 
 // SQLMode translates the sql_mode that a stored object was created with. MySQL rounds fractions of seconds unless
@@ -90,12 +62,13 @@ func (t *Translator) SQLMode(mode string) (string, error) {
 	return strings.Join(kept, ","), refused.err()
 }
 
-// Body translates the definition of a view or a stored program: the collations that it names outside of quotes and comments.
-func (t *Translator) Body(text string) (string, error) {
+// Body translates the definition of a view or a stored program, which servers read in a mode: the collations that it names outside
+// of quotes and comments.
+func (t *Translator) Body(text string, mode sqldigest.Mode) (string, error) {
 	if !t.Across() {
 		return text, nil
 	}
 	var refused reasons
-	text = Outside(text, func(part string) string { return t.replaceCollations(part, &refused) })
+	text = Outside(text, mode, func(part string) string { return t.replaceCollations(part, &refused) })
 	return text, refused.err()
 }
