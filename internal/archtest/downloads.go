@@ -12,6 +12,9 @@ import (
 	"strings"
 )
 
+// modulesFile has the tables of modules.
+const modulesFile = "docs/background/modules.md"
+
 // maxNamed is the number of modules up to which they are named.
 const maxNamed = 8
 
@@ -24,7 +27,7 @@ func Downloads(t *Tree) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := t.read(roomsFile)
+	text, err := t.read(modulesFile)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +54,7 @@ func Downloads(t *Tree) ([]Finding, error) {
 		}
 		if stated[r.path] != want {
 			findings = append(findings, Finding{
-				roomsFile, fmt.Sprintf("the modules of %s are stated as %q", r.path, stated[r.path]),
+				modulesFile, fmt.Sprintf("the modules of %s are stated as %q", r.path, stated[r.path]),
 				fmt.Sprintf("users of the package download other modules: write | `%s` | %s |", r.path, want),
 			})
 		}
@@ -141,7 +144,7 @@ func Requirements(t *Tree, tags string) (findings []Finding, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := t.read(roomsFile)
+	text, err := t.read(modulesFile)
 	if err != nil {
 		return nil, err
 	}
@@ -178,12 +181,12 @@ func Requirements(t *Tree, tags string) (findings []Finding, err error) {
 	for _, m := range requiredModule.FindAllStringSubmatch(string(mod), -1) {
 		required[m[1]] = true
 		if !linked[m[1]] && !listed[m[1]] {
-			findings = append(findings, Finding{"go.mod", "no package links " + m[1] + ", which users get as a requirement", "move the tests that import it to the module e2e, or argue it in the table of " + roomsFile})
+			findings = append(findings, Finding{"go.mod", "no package links " + m[1] + ", which users get as a requirement", "move the tests that import it to the module e2e, or argue it in the table of " + modulesFile})
 		}
 	}
 	for module := range listed {
 		if linked[module] || !required[module] {
-			findings = append(findings, Finding{roomsFile, module + " is no requirement of tests alone", "remove its row"})
+			findings = append(findings, Finding{modulesFile, module + " is no requirement of tests alone", "remove its row"})
 		}
 	}
 	return findings, nil
