@@ -143,7 +143,7 @@ func TestDisabledEvents(t *testing.T) {
 		"CREATE EVENT ` ON COMPLETION PRESERVE ENABLE` ON COMPLETION PRESERVE DISABLE DO SELECT 1 ON COMPLETION PRESERVE ENABLE": "CREATE EVENT ` ON COMPLETION PRESERVE ENABLE` ON COMPLETION PRESERVE DISABLE DO SELECT 1 ON COMPLETION PRESERVE ENABLE",
 		"CREATE EVENT e ON COMPLETION PRESERVE ENABLED DO SELECT 1":                                                              "", "CREATE EVENT e DO SELECT ' ON COMPLETION PRESERVE ENABLE'": "", "": "",
 	} {
-		if got, err := disabledEvent(text); got != want || (err == nil) != (want != "") {
+		if got, err := disabledEvent(text, 0); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %s, %v", text, got, err)
 		}
 	}
