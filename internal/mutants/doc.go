@@ -5,9 +5,10 @@
 // A mutant is one change of the source: a condition that is negated or shifted by one, a statement that is left out, an error that is
 // not returned. The places are chosen by the seed, evenly over the kinds of change. A mutant that does not compile is replaced by another
 // one. The package's own short tests run first, then those of the packages that import it, the shortest first; a mutant that a test fails
-// for, or that does not end in time, is killed. With -own, importers are left for a later run with the same -state. With -slow, the
-// package's slow tests are left for mutants that the others do not notice. Sources are never changed: the compiler reads the mutants from
-// an overlay.
+// for, or that does not end in time, is killed. Only tests that reach the mutant's line run: each test runs once alone, with coverage, and
+// what it reaches is recorded beside the -state. What
+// only a process reaches that a test starts counts as not reached. With -own, importers are left for a later run with the same -state.
+// Sources are never changed: the compiler reads the mutants from an overlay.
 //
 // Survivors are printed with the file, the line and the change. One that changes no behavior is listed in equivalent.txt with the reason.
 //
@@ -15,5 +16,6 @@
 //
 //	main.go     flags, packages, the table of results
 //	mutate.go   the places of a file and their changes
+//	reach.go    which tests reach a line
 //	run.go      tests with a mutant
 package main

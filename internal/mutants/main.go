@@ -42,6 +42,7 @@ type session struct {
 	equivalent map[string]string // reasons by key
 	done       map[string]outcome
 	runner     runner
+	reaches    map[string]*reach // by import path
 }
 
 // mutate runs the command and returns the number of survivors.
@@ -52,8 +53,7 @@ func mutate(ctx context.Context) (survivors int, err error) {
 	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "chooses the mutants")
 	flag.StringVar(&s.state, "state", "", "append results to this `file`, and skip the mutants that it has")
 	flag.BoolVar(&s.own, "own", false, "run each package's own tests only; a later run without this continues with those of importers")
-	flag.StringVar(&s.runner.slow, "slow", "", "a `pattern` of the package's own tests that run only for mutants that the others do not notice")
-	flag.DurationVar(&s.runner.limit, "limit", 2*time.Minute, "time of a package's tests, beside twice what they take without a mutant")
+	flag.DurationVar(&s.runner.limit, "limit", 20*time.Second, "time of tests, beside three times what they take without a mutant")
 	flag.StringVar(&equivalents, "equivalent", "internal/mutants/equivalent.txt", "`file` of mutants that change no behavior")
 	flag.Parse()
 	if s.equivalent, err = readEquivalent(equivalents); err != nil {
@@ -76,6 +76,10 @@ func mutate(ctx context.Context) (survivors int, err error) {
 	}
 	if err != nil {
 		return 0, err
+	}
+	s.reaches = make(map[string]*reach)
+	if s.state != "" {
+		s.runner.reaches = s.state + ".reach"
 	}
 	fmt.Printf("seed %d\n", s.seed)
 	var rows []row
@@ -120,8 +124,6 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	hash := fnv.New64() // of the name, so that packages have mutants of their own with each seed
 	_, _ = hash.Write([]byte(dir))
 	all = draw(all, rand.New(rand.NewPCG(s.seed, hash.Sum64())))
-	importers := s.importers(p)
-	own := make(map[string]time.Duration) // times of parts of the package's tests without a mutant
 	for i := range all {
 		if r.total() == s.n {
 			break
@@ -129,12 +131,12 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 		m := &all[i]
 		result, known := s.done[m.key()]
 		if !known && s.equivalent[m.key()] == "" {
-			if result, err = s.tryOwn(ctx, m, p, own); err != nil {
+			if result, err = s.tryOwn(ctx, m, p); err != nil {
 				return r, err
 			}
 		}
 		if result == survivedOwn && !s.own && s.equivalent[m.key()] == "" {
-			if result, err = s.tryImporters(ctx, m, importers); err != nil {
+			if result, err = s.tryImporters(ctx, m, p); err != nil {
 				return r, err
 			}
 		}
@@ -154,49 +156,68 @@ func (s *session) mutatePackage(ctx context.Context, p *pkg) (row, error) {
 	return r, nil
 }
 
-// tryOwn runs the package's own tests with a mutant, and records the result. own has the times that parts of them take without one, which
-// are measured once.
-func (s *session) tryOwn(ctx context.Context, m *mutant, p *pkg, own map[string]time.Duration) (outcome, error) {
+// tryOwn runs the package's own tests that reach a mutant, and records the result.
+func (s *session) tryOwn(ctx context.Context, m *mutant, p *pkg) (outcome, error) {
+	tests, err := s.reaching(ctx, m, p)
+	if err != nil {
+		return "", err
+	}
 	got := passed
-	for _, part := range s.runner.parts(p) {
-		if _, ok := own[part]; !ok && part != "" {
-			began := time.Now()
-			unchanged, err := s.runner.test(ctx, unchangedLimit, "-overlay=", p.ImportPath, part)
-			if err != nil {
-				return "", err
-			}
-			if unchanged != passed {
-				return "", fmt.Errorf("the tests of %s fail without a mutant", p.ImportPath)
-			}
-			own[part] = time.Since(began)
-		}
-		var err error
-		if got, err = s.runner.own(ctx, m, p, part, own[part]); err != nil {
+	if len(tests) > 0 {
+		if got, err = s.runner.try(ctx, m, p, tests); err != nil {
 			return "", err
 		}
-		if got != passed {
-			break
-		}
+	} else if ok, err := s.runner.compiles(ctx, m, p); err != nil {
+		return "", err
+	} else if !ok {
+		got = notBuilt
 	}
 	o := map[result]outcome{passed: survivedOwn, failed: killedOwn, notBuilt: invalid}[got]
 	return o, s.record(m, o)
 }
 
-// tryImporters runs the tests of importers with a mutant that its package's tests do not notice, and records the result.
-func (s *session) tryImporters(ctx context.Context, m *mutant, importers []string) (outcome, error) {
-	result, err := s.runner.importers(ctx, m, importers)
-	if err != nil {
-		return "", err
+// tryImporters runs the tests of importers that reach a mutant, which its package's tests do not notice, and records the result.
+func (s *session) tryImporters(ctx context.Context, m *mutant, p *pkg) (outcome, error) {
+	for _, q := range s.importers(p) {
+		tests, err := s.reaching(ctx, m, q)
+		if err != nil {
+			return "", err
+		}
+		if len(tests) == 0 {
+			continue
+		}
+		result, err := s.runner.try(ctx, m, q, tests)
+		if err != nil {
+			return "", err
+		}
+		if result == failed {
+			return killedBy, s.record(m, killedBy)
+		}
 	}
-	return result, s.record(m, result)
+	return survived, s.record(m, survived)
 }
 
-// unchangedLimit bounds a package's tests without a mutant.
-const unchangedLimit = 10 * time.Minute
+// reaching returns the tests of a package that reach a mutant.
+func (s *session) reaching(ctx context.Context, m *mutant, p *pkg) ([]reachingTest, error) {
+	r := s.reaches[p.ImportPath]
+	if r == nil && p.hasTests() {
+		var err error
+		if r, err = s.runner.reachOf(ctx, p, modulePath); err != nil {
+			return nil, err
+		}
+		s.reaches[p.ImportPath] = r
+	}
+	if r == nil {
+		return nil, nil
+	}
+	return r.of(filepath.ToSlash(m.file), m.line), nil
+}
+
+// modulePath is the path of the module, in whose root the command runs.
+const modulePath = "github.com/taredb/tare"
 
 // importers returns the packages with tests that import p, other than p, those with the shortest tests first.
-func (s *session) importers(p *pkg) (all []string) {
-	var importers []*pkg
+func (s *session) importers(p *pkg) (importers []*pkg) {
 	for _, q := range s.module {
 		imports := slices.Concat(q.Imports, q.TestImports, q.XTestImports)
 		if q.ImportPath != p.ImportPath && q.hasTests() && slices.Contains(imports, p.ImportPath) {
@@ -204,10 +225,7 @@ func (s *session) importers(p *pkg) (all []string) {
 		}
 	}
 	slices.SortStableFunc(importers, func(a, b *pkg) int { return cmp.Compare(a.testBytes(), b.testBytes()) })
-	for _, q := range importers {
-		all = append(all, q.ImportPath)
-	}
-	return all
+	return importers
 }
 
 // record appends a result to the state.

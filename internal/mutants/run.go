@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -66,50 +67,68 @@ const (
 
 // A runner runs tests with mutants.
 type runner struct {
-	dir   string // of overlays
-	slow  string // tests that run after the others; empty: all run at once
-	limit time.Duration
+	dir     string // of overlays and binaries
+	reaches string // directory of recorded reaches; empty: none
+	limit   time.Duration
 }
 
-// parts returns the flags that select the parts of a package's tests.
-func (r *runner) parts(p *pkg) []string {
-	switch {
-	case !p.hasTests():
-		return []string{""}
-	case r.slow == "":
-		return []string{"-run=."}
-	}
-	return []string{"-skip=" + r.slow, "-run=" + r.slow}
-}
+const (
+	buildLimit = 10 * time.Minute
 
-// own returns the result of a part of p's own tests with a mutant of p. time is the time that they take without one.
-func (r *runner) own(ctx context.Context, m *mutant, p *pkg, part string, time time.Duration) (result, error) {
+	// firstTests is the time without a mutant of the tests that run before the others that reach it.
+	firstTests = 2 * time.Second
+)
+
+// A result is that of tests with a mutant.
+type result int
+
+const (
+	passed result = iota
+	failed
+	notBuilt
+)
+
+// try runs tests of p with a mutant of it or of another package: short ones first, then the others, until one fails.
+func (r *runner) try(ctx context.Context, m *mutant, p *pkg, tests []reachingTest) (result, error) {
 	overlay, err := r.overlay(m)
 	if err != nil {
 		return passed, err
 	}
-	if part == "" {
-		return r.build(ctx, overlay, p.ImportPath)
+	binary := filepath.Join(r.dir, "mutant.test")
+	if _, ok, err := r.command(ctx, buildLimit, "", "go", "test", "-c", "-vet=off", overlay, "-o", binary, p.ImportPath); err != nil || !ok {
+		return notBuilt, err
 	}
-	return r.test(ctx, r.limit+2*time, overlay, p.ImportPath, part)
+	for len(tests) > 0 {
+		n, took := 0, time.Duration(0)
+		for n < len(tests) && (took == 0 || took+tests[n].Took < firstTests || tests[0].Took >= firstTests) {
+			took += tests[n].Took
+			n++
+		}
+		names := make([]string, n)
+		for i, t := range tests[:n] {
+			names[i] = t.Name
+		}
+		tests = tests[n:]
+		limit := r.limit + 3*took
+		_, ok, err := r.command(ctx, limit+time.Minute, p.Dir, binary, "-test.short", "-test.failfast", "-test.timeout="+limit.String(), "-test.run=^("+strings.Join(names, "|")+")$")
+		if err != nil {
+			return passed, err
+		}
+		if !ok {
+			return failed, nil
+		}
+	}
+	return passed, nil
 }
 
-// importers returns the outcome of the tests of importers with a mutant. They run one package after the other, until one fails.
-func (r *runner) importers(ctx context.Context, m *mutant, importers []string) (outcome, error) {
+// compiles reports whether a package with a mutant compiles.
+func (r *runner) compiles(ctx context.Context, m *mutant, p *pkg) (bool, error) {
 	overlay, err := r.overlay(m)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	for _, path := range importers {
-		result, err := r.test(ctx, 2*r.limit, overlay, path, "-run=.")
-		if err != nil {
-			return "", err
-		}
-		if result != passed {
-			return killedBy, nil
-		}
-	}
-	return survived, nil
+	_, ok, err := r.command(ctx, buildLimit, "", "go", "build", "-o", os.DevNull, overlay, p.ImportPath)
+	return ok, err
 }
 
 // overlay writes the changed file and returns the flag that has the compiler read it.
@@ -133,42 +152,12 @@ func (r *runner) overlay(m *mutant) (flag string, err error) {
 	return "-overlay=" + list, os.WriteFile(list, content, 0o600)
 }
 
-// A result is that of a command of the go tool.
-type result int
-
-const (
-	passed result = iota
-	failed
-	notBuilt
-)
-
-// test returns the result of a part of a package's short tests within limit.
-func (r *runner) test(ctx context.Context, limit time.Duration, overlay, path, part string) (result, error) {
-	out, succeeds, err := r.goTool(ctx, limit+time.Minute, "test", overlay, "-short", "-failfast", "-count=1", "-vet=off", "-timeout", limit.String(), part, path)
-	switch {
-	case err != nil || succeeds:
-		return passed, err
-	case bytes.Contains(out, []byte("[build failed]")):
-		return notBuilt, nil
-	}
-	return failed, nil
-}
-
-// build reports whether a package compiles.
-func (r *runner) build(ctx context.Context, overlay, path string) (result, error) {
-	_, succeeds, err := r.goTool(ctx, unchangedLimit, "build", "-o", os.DevNull, overlay, path)
-	if err != nil || succeeds {
-		return passed, err
-	}
-	return notBuilt, nil
-}
-
-// goTool returns the output of a command of the go tool, and whether it succeeds within limit.
-func (r *runner) goTool(ctx context.Context, limit time.Duration, args ...string) (out []byte, succeeds bool, err error) {
+// command returns the output of a program in a directory, and whether it succeeds within limit.
+func (r *runner) command(ctx context.Context, limit time.Duration, dir, name string, args ...string) (out []byte, succeeds bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", args...)
-	cmd.WaitDelay = time.Second
+	cmd := exec.CommandContext(limited, name, args...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
 	out, err = cmd.Output()
 	var exit *exec.ExitError
 	switch {
@@ -179,5 +168,5 @@ func (r *runner) goTool(ctx context.Context, limit time.Duration, args ...string
 	case errors.As(err, &exit) || limited.Err() != nil || errors.Is(err, exec.ErrWaitDelay):
 		return out, false, nil
 	}
-	return nil, false, fmt.Errorf("go %s: %w", args[0], err)
+	return nil, false, fmt.Errorf("%s: %w", name, err)
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A reach is the tests of a package, each with the lines of the module that it executes.
+type reach struct {
+	Tests []reachingTest // the shortest first
+}
+
+// A reachingTest is one test that passes without a mutant.
+type reachingTest struct {
+	Name  string
+	Took  time.Duration
+	Lines map[string][]uint64 // bits, by file relative to the module
+}
+
+// of returns the tests that execute a line.
+func (r *reach) of(file string, line int) (tests []reachingTest) {
+	for _, t := range r.Tests {
+		if bits := t.Lines[file]; line/64 < len(bits) && bits[line/64]>>(line%64)&1 != 0 {
+			tests = append(tests, t)
+		}
+	}
+	return tests
+}
+
+// reachLimit bounds one test without a mutant.
+const reachLimit = 5 * time.Minute
+
+// reachOf returns what the tests of a package execute: as it was recorded for the same binary, or by running them.
+func (r *runner) reachOf(ctx context.Context, p *pkg, module string) (*reach, error) {
+	binary := filepath.Join(r.dir, "reach.test")
+	defer os.Remove(binary)
+	if _, ok, err := r.command(ctx, buildLimit, "", "go", "test", "-c", "-vet=off", "-trimpath", "-coverpkg=./...", "-o", binary, p.ImportPath); err != nil || !ok {
+		return nil, fmt.Errorf("the tests of %s do not compile: %w", p.ImportPath, err)
+	}
+	if r.reaches == "" {
+		return r.runAll(ctx, binary, p, module)
+	}
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	record := filepath.Join(r.reaches, fmt.Sprintf("%s-%x", path.Base(p.ImportPath), sha256.Sum256(text)))
+	if f, err := os.Open(record); err == nil {
+		defer f.Close()
+		all := new(reach)
+		return all, gob.NewDecoder(f).Decode(all)
+	}
+	all, err := r.runAll(ctx, binary, p, module)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := errors.Join(os.MkdirAll(r.reaches, 0o700), gob.NewEncoder(&b).Encode(all)); err != nil {
+		return nil, err
+	}
+	return all, os.WriteFile(record, b.Bytes(), 0o600)
+}
+
+// runAll runs each short test of a package alone, and returns what it executes. A test that fails is left out, and named.
+func (r *runner) runAll(ctx context.Context, binary string, p *pkg, module string) (*reach, error) {
+	out, ok, err := r.command(ctx, reachLimit, p.Dir, binary, "-test.list", ".")
+	if err != nil || !ok {
+		return nil, fmt.Errorf("list the tests of %s: %w", p.ImportPath, err)
+	}
+	var all reach
+	for name := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(name, "Benchmark") {
+			continue
+		}
+		profile := filepath.Join(r.dir, "profile")
+		began := time.Now()
+		_, ok, err := r.command(ctx, reachLimit, p.Dir, binary, "-test.short", "-test.run=^"+name+"$", "-test.coverprofile="+profile)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			fmt.Printf("%s: %s fails without a mutant, and is left out\n", p.ImportPath, name)
+			continue
+		}
+		t := reachingTest{Name: name, Took: time.Since(began)}
+		if t.Lines, err = readProfile(profile, module); err != nil {
+			return nil, err
+		}
+		all.Tests = append(all.Tests, t)
+	}
+	slices.SortStableFunc(all.Tests, func(a, b reachingTest) int { return cmp.Compare(a.Took, b.Took) })
+	return &all, nil
+}
+
+// readProfile reads the lines that a coverage profile counts more than 0 times.
+func readProfile(name, module string) (map[string][]uint64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := make(map[string][]uint64)
+	for in := bufio.NewScanner(f); in.Scan(); {
+		file, block, ok := strings.Cut(strings.TrimPrefix(in.Text(), module+"/"), ":")
+		fields := strings.FieldsFunc(block, func(r rune) bool { return strings.ContainsRune(" ,.", r) })
+		if !ok || len(fields) != 6 || fields[5] == "0" {
+			continue
+		}
+		from, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, in.Text(), err)
+		}
+		to, err := strconv.Atoi(fields[2])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, in.Text(), err)
+		}
+		bits := lines[path.Clean(file)]
+		for len(bits) <= to/64 {
+			bits = append(bits, 0)
+		}
+		for n := from; n <= to; n++ {
+			bits[n/64] |= 1 << (n % 64)
+		}
+		lines[path.Clean(file)] = bits
+	}
+	return lines, nil
+}
