@@ -355,8 +355,11 @@ func (s *Server) sessionRows(v *view, limit int, age time.Duration) *sessionsDat
 
 // A sessionTable is the data of a table of sessions.
 type sessionTable struct {
+	Of   string // a page has several tables
 	Rows []sessionRow
 	Kill bool
 }
 
-func newSessionTable(rows []sessionRow, kill bool) sessionTable { return sessionTable{rows, kill} }
+func newSessionTable(of string, rows []sessionRow, kill bool) sessionTable {
+	return sessionTable{of, rows, kill}
+}

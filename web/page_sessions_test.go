@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,10 @@ func TestSessions(t *testing.T) {
 				if !strings.Contains(body, want) {
 					t.Errorf("the page lacks %q", want)
 				}
+			}
+			regions := regexp.MustCompile(`role="region" aria-label="[^"]*"`).FindAllString(body, -1)
+			if slices.Sort(regions); len(regions) < 2 || len(slices.Compact(regions)) != len(regions) {
+				t.Errorf("the regions' labels are not unique: %q", regions)
 			}
 			if strings.Contains(body, "secret") != texts || strings.Contains(body, "text cut") != texts {
 				t.Errorf("texts %t, but the page's are not", texts)
