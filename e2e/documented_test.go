@@ -70,6 +70,13 @@ func unrunnable(c doccommands.Command) string {
 		{`^deploy/compose/`, ``, "needs docker"},
 		{``, `^docker `, "needs docker"},
 		{`^docs/reference/clients\.md$`, `^go test `, "takes minutes; make e2e runs it"},
+		{``, `^make (bench-|client-suites)`, "a measurement, or foreign suites: minutes to hours"},
+		{``, `^e2e/run `, "needs servers, browsers and programs of its own"},
+		{``, `-conformance\.corpus`, "needs the servers' suites: make suites"},
+		{``, `^TARE_MARIADB_DIR=`, "needs MariaDB 11.8: make mariadb"},
+		{`^docs/operate/tls\.md$`, `--from-(get-)?public-key`, "needs an account with such a method, and the server's key; cmd/tare's TestImpostorsOfCommands has servers that present one"},
+		{`^docs/reference/pages\.md$`, `/api/v1/sessions/kill`, "needs a session of that number; web's TestKillRequests has one"},
+		{`^docs/reference/alter\.md$`, ` PARTITION BY `, "needs a table that is to be partitioned; alter's TestAllForms has one"},
 		{``, `--web-config-file tls\.yaml`, "needs a certificate and accounts of the reader's; cmd/tare's TestNoTextsAnywhere has them"},
 		{``, `^git clone `, "clones the public repository; the test copies the tree"},
 		{`^docs/start/install\.md$`, `^(minisign|sha256sum|tar|install) `, "needs the files of a release; TestRelease builds and checks them"},
@@ -366,7 +373,7 @@ func (d *documented) do(t *testing.T, printed string) {
 			return strings.Contains(route, `"active":"standby"`)
 		})
 		d.finish(t, b)
-	case regexp.MustCompile(`^tare alter (ctl |revert |.*--(postpone-cutover|max-p99))`).MatchString(text):
+	case regexp.MustCompile(`^tare alter (ctl |revert |.*--(postpone-cutover|max-p99|cancel))`).MatchString(text):
 		d.alter(t, text)
 	case strings.HasPrefix(text, "tare copy ctl"):
 		if d.copying == nil {

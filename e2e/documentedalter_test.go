@@ -43,25 +43,33 @@ func (d *documented) alter(t *testing.T, text string) {
 		d.run(t, text)
 	case strings.Contains(text, "--postpone-cutover"):
 		begin(text)
+	case strings.Contains(text, "--cancel"):
+		begin(modify + " --postpone-cutover")
+		d.run(t, "tare alter ctl abort")
+		exits(1)
+		d.run(t, text)
 	case strings.HasPrefix(text, "tare alter revert"):
 		d.reset(t)
 		d.run(t, modify)
 		d.run(t, text)
 	case !strings.HasPrefix(text, "tare alter ctl"):
-		begin(text)
-		swapped()
-		d.run(t, "tare alter ctl finish")
-		exits(0)
+		d.reset(t)
+		d.run(t, text)
 	default:
 		if d.altering == nil {
-			begin(modify + " --postpone-cutover")
+			begin(modify + " --postpone-cutover --revert-window 1h")
 		}
 		if strings.Contains(text, "revert") {
 			swapped()
 		}
+		if strings.HasSuffix(text, " cutover") { // refused until the rows are copied
+			d.eventually(t, d.altering, "rows that are copied", func() bool { return d.command(t.Context(), text).Run() == nil })
+			exits(0)
+			return
+		}
 		d.run(t, text)
 		switch {
-		case strings.Contains(text, "abort"):
+		case strings.Contains(text, "abort"), strings.Contains(text, "cancel"):
 			exits(1)
 		case strings.Contains(text, "revert"):
 			exits(0)
