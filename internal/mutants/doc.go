@@ -6,9 +6,8 @@
 // not returned. The places are chosen by the seed, evenly over the kinds of change. A mutant that does not compile is replaced by another
 // one. The package's own short tests run first, then those of the packages that import it, the shortest first; a mutant that a test fails
 // for, or that does not end in time, is killed. Only tests that reach the mutant's line run: each test runs once alone, with coverage, and
-// what it reaches is recorded beside the -state. What
-// only a process reaches that a test starts counts as not reached. With -own, importers are left for a later run with the same -state.
-// Sources are never changed: the compiler reads the mutants from an overlay.
+// what it reaches, with the processes of its program that it starts, is recorded beside the -state. With -own, importers are left for a
+// later run with the same -state. Sources are never changed: the compiler reads the mutants from an overlay.
 //
 // Survivors are printed with the file, the line and the change. One that changes no behavior is listed in equivalent.txt with the reason.
 //

@@ -86,6 +86,9 @@ func (r *runner) runAll(ctx context.Context, binary string, p *pkg, module strin
 			continue
 		}
 		profile := filepath.Join(r.dir, "profile")
+		if err := errors.Join(os.RemoveAll(r.children()), os.Mkdir(r.children(), 0o700)); err != nil {
+			return nil, err
+		}
 		began := time.Now()
 		_, ok, err := r.command(ctx, reachLimit, p.Dir, binary, "-test.short", "-test.run=^"+name+"$", "-test.coverprofile="+profile)
 		if err != nil {
@@ -95,9 +98,19 @@ func (r *runner) runAll(ctx context.Context, binary string, p *pkg, module strin
 			fmt.Printf("%s: %s fails without a mutant, and is left out\n", p.ImportPath, name)
 			continue
 		}
-		t := reachingTest{Name: name, Took: time.Since(began)}
-		if t.Lines, err = readProfile(profile, module); err != nil {
+		t := reachingTest{Name: name, Took: time.Since(began), Lines: make(map[string][]uint64)}
+		if err := t.read(profile, module); err != nil {
 			return nil, err
+		}
+		if recorded, err := os.ReadDir(r.children()); err != nil {
+			return nil, err
+		} else if len(recorded) > 0 {
+			if _, ok, err := r.command(ctx, reachLimit, "", "go", "tool", "covdata", "textfmt", "-i="+r.children(), "-o="+profile); err != nil || !ok {
+				return nil, fmt.Errorf("read what the processes of %s execute: %w", name, err)
+			}
+			if err := t.read(profile, module); err != nil {
+				return nil, err
+			}
 		}
 		all.Tests = append(all.Tests, t)
 	}
@@ -105,14 +118,13 @@ func (r *runner) runAll(ctx context.Context, binary string, p *pkg, module strin
 	return &all, nil
 }
 
-// readProfile reads the lines that a coverage profile counts more than 0 times.
-func readProfile(name, module string) (map[string][]uint64, error) {
+// read adds the lines that a coverage profile counts more than 0 times.
+func (t *reachingTest) read(name, module string) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	lines := make(map[string][]uint64)
 	for in := bufio.NewScanner(f); in.Scan(); {
 		file, block, ok := strings.Cut(strings.TrimPrefix(in.Text(), module+"/"), ":")
 		fields := strings.FieldsFunc(block, func(r rune) bool { return strings.ContainsRune(" ,.", r) })
@@ -121,20 +133,20 @@ func readProfile(name, module string) (map[string][]uint64, error) {
 		}
 		from, err := strconv.Atoi(fields[0])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", name, in.Text(), err)
+			return fmt.Errorf("%s: %q: %w", name, in.Text(), err)
 		}
 		to, err := strconv.Atoi(fields[2])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", name, in.Text(), err)
+			return fmt.Errorf("%s: %q: %w", name, in.Text(), err)
 		}
-		bits := lines[path.Clean(file)]
+		bits := t.Lines[path.Clean(file)]
 		for len(bits) <= to/64 {
 			bits = append(bits, 0)
 		}
 		for n := from; n <= to; n++ {
 			bits[n/64] |= 1 << (n % 64)
 		}
-		lines[path.Clean(file)] = bits
+		t.Lines[path.Clean(file)] = bits
 	}
-	return lines, nil
+	return nil
 }

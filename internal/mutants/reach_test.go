@@ -4,25 +4,24 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestReach reads the profiles of two tests, and asks which of them execute lines at the edges of blocks.
 func TestReach(t *testing.T) {
-	profile := func(text string) map[string][]uint64 {
+	read := func(test, text string) reachingTest {
 		name := filepath.Join(t.TempDir(), "profile")
 		if err := os.WriteFile(name, []byte("mode: set\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		lines, err := readProfile(name, "example.com/m")
-		if err != nil {
+		r := reachingTest{Name: test, Lines: make(map[string][]uint64)}
+		if err := r.read(name, "example.com/m"); err != nil {
 			t.Fatal(err)
 		}
-		return lines
+		return r
 	}
 	r := reach{Tests: []reachingTest{
-		{"TestA", time.Second, profile("example.com/m/p/a.go:63.2,64.30 2 1\nexample.com/m/p/a.go:70.2,80.3 5 0\n")},
-		{"TestB", 2 * time.Second, profile("example.com/m/p/a.go:64.30,70.2 2 7\nexample.com/m/p/b.go:1.1,1.9 1 1\n")},
+		read("TestA", "example.com/m/p/a.go:63.2,64.30 2 1\nexample.com/m/p/a.go:70.2,80.3 5 0\n"),
+		read("TestB", "example.com/m/p/a.go:64.30,70.2 2 7\nexample.com/m/p/b.go:1.1,1.9 1 1\n"),
 	}}
 	for _, c := range []struct {
 		file string
@@ -47,7 +46,7 @@ func TestReach(t *testing.T) {
 	if err := os.WriteFile(name, []byte("mode: set\nexample.com/m/p/a.go:x.2,64.30 2 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readProfile(name, "example.com/m"); err == nil {
+	if err := new(reachingTest).read(name, "example.com/m"); err == nil {
 		t.Error("a profile without a line number is accepted")
 	}
 }

@@ -152,12 +152,16 @@ func (r *runner) overlay(m *mutant) (flag string, err error) {
 	return "-overlay=" + list, os.WriteFile(list, content, 0o600)
 }
 
+// children returns the directory in which processes that a test starts record what they execute.
+func (r *runner) children() string { return filepath.Join(r.dir, "children") }
+
 // command returns the output of a program in a directory, and whether it succeeds within limit.
 func (r *runner) command(ctx context.Context, limit time.Duration, dir, name string, args ...string) (out []byte, succeeds bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, name, args...)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = append(os.Environ(), "GOCOVERDIR="+r.children())
 	out, err = cmd.Output()
 	var exit *exec.ExitError
 	switch {
