@@ -461,7 +461,7 @@ func TestPlanEdges(t *testing.T) {
 	}
 }
 
-// TestSides has the averages of a side, and what counts as longer.
+// TestSides has the averages of a side, and the averages that count as longer.
 func TestSides(t *testing.T) {
 	if (&Side{Load: 1}).took() != 0 || (&Side{Load: 1, Calls: 4}).took() != 0.25 || perCall(&Side{Rows: 3}) != 0 || perCall(&Side{Rows: 3, Calls: 2}) != 1.5 {
 		t.Error("averages of calls")

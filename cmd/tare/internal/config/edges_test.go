@@ -134,7 +134,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestValues has values of options at the edges of what they may be.
+// TestValues has values of options at the edges of their ranges.
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
