@@ -29,14 +29,6 @@ type need struct {
 	without string // completes "has no effect …": "without --bucket", "with --http off"
 }
 
-// Without returns what the option has no effect without, in words that complete "has no effect …".
-func (o *Option) Without() (all []string) {
-	for _, n := range o.needs {
-		all = append(all, n.without)
-	}
-	return all
-}
-
 // unused reports whether the option has no effect with the other values, and all needs that are not met.
 func (o *Option) unused() (without string, unused bool) {
 	var all []string

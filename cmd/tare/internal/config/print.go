@@ -155,7 +155,11 @@ func noEffect(o *Option) string {
 	if len(o.needs) == 0 {
 		return ""
 	}
-	return ". No effect " + strings.Join(o.Without(), ", or ")
+	var all []string
+	for _, n := range o.needs {
+		all = append(all, n.without)
+	}
+	return ". No effect " + strings.Join(all, ", or ")
 }
 
 // escapeCell escapes a text for a cell of a table.

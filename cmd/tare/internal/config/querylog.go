@@ -131,7 +131,7 @@ func (l *QueryLog) need(s *Set, http *HTTPAccess) {
 				shown = append(shown, name)
 			}
 		}
-		s.need("without --log-file, with --http off", func() bool { return l.File != "" || http.on() }, shown...)
+		s.need("with --http off and without --log-file", func() bool { return l.File != "" || http.on() }, shown...)
 		s.need("with --http off", http.on, "log-ring-bytes")
 	}
 	s.need("without --log-file", func() bool { return l.File != "" }, "log-format")

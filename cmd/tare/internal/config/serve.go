@@ -160,7 +160,7 @@ func (c *Serve) need(s *Set) {
 		"copies-public-key", "copies-get-public-key")
 	s.need("without --tag-labels", func() bool { return len(c.TagLabels) > 0 }, "tag-values")
 	s.need("without --config, whose rules it is about", func() bool { return c.ConfigFile != "" }, "rules-dry-run")
-	s.need("without --bucket, with --http off", func() bool { return c.History.Enabled() || c.on() }, "history-max-digests", "history-bytes", "history-max-text")
+	s.need("with --http off and without --bucket", func() bool { return c.History.Enabled() || c.on() }, "history-max-digests", "history-bytes", "history-max-text")
 	c.HTTPAccess.need(s)
 	c.Log.need(s, &c.HTTPAccess)
 }
