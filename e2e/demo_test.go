@@ -58,8 +58,8 @@ func startDemo(t *testing.T) string {
 }
 
 // TestDemo checks that the demo prints the address of its pages, and that the deliberately slow statement is
-// the first by mean duration, with the PromQL of its charts. After a minute the overview names the release that makes
-// another statement heavier.
+// the first by mean duration, with the PromQL of its charts. After a minute the overview names the release at which
+// another statement became heavier.
 func TestDemo(t *testing.T) {
 	b := startBrowser(t)
 	at := startDemo(t)
@@ -78,7 +78,7 @@ func TestDemo(t *testing.T) {
 	}
 	eventually(t, "the release as the cause of a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
-		return eval[bool](t, tb, `/order_items[^]*heavier[^]*Caused by shop 4\.2/.test(document.querySelector("main").innerText)`)
+		return eval[bool](t, tb, `/order_items[^]*heavier[^]*without evidence: shop 4\.2/.test(document.querySelector("main").innerText)`)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestScreenshots(t *testing.T) {
 		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child")?.textContent.replace(" ", "T") + "Z") > 50_000`)
 	})
 	slow := eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`)
-	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*Caused by/.test(e.innerText))`
+	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*without evidence: shop/.test(e.innerText))`
 	eventually(t, "the release as the cause of a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
 		return eval[bool](t, tb, heavier+` !== undefined`)
