@@ -43,36 +43,7 @@ func (f *resultFlags) print(cmd *cobra.Command, results []bench.Result) error {
 	}
 }
 
-// exclusive refuses a flag together with any of the others.
-func exclusive(cmd *cobra.Command, flag string, others ...string) error {
-	for _, other := range others {
-		if cmd.Flags().Changed(flag) && cmd.Flags().Changed(other) {
-			return fmt.Errorf("--%s and --%s do not go together", flag, other)
-		}
-	}
-	return nil
-}
-
 const tpcc = "tpcc" // of bench.Workloads
-
-// noEffect refuses the given ones of some flags unless they have an effect; without says why they have none.
-func noEffect(cmd *cobra.Command, met bool, without string, flags ...string) error {
-	var errs []error
-	for _, flag := range flags {
-		if !met && cmd.Flags().Changed(flag) {
-			errs = append(errs, fmt.Errorf("--%s has no effect %s", flag, without))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// checked turns an error of Validate into a usage error.
-func checked(cmd *cobra.Command, err error) error {
-	if err != nil {
-		return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-	}
-	return nil
-}
 
 func bindTarget(cmd *cobra.Command, o *bench.TargetOptions) {
 	cmd.Flags().IntVar(&o.PID, "pid", 0, "`id` of the process to weigh")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -101,4 +103,33 @@ func load(cmd *cobra.Command, options config.Command, given map[string]string) (
 		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
 	return warnings, err
+}
+
+// exclusive refuses a flag together with any of the others.
+func exclusive(cmd *cobra.Command, flag string, others ...string) error {
+	for _, other := range others {
+		if cmd.Flags().Changed(flag) && cmd.Flags().Changed(other) {
+			return fmt.Errorf("--%s and --%s do not go together", flag, other)
+		}
+	}
+	return nil
+}
+
+// noEffect refuses the given ones of some flags unless they have an effect; without says why they have none.
+func noEffect(cmd *cobra.Command, met bool, without string, flags ...string) error {
+	var errs []error
+	for _, flag := range flags {
+		if !met && cmd.Flags().Changed(flag) {
+			errs = append(errs, fmt.Errorf("--%s has no effect %s", flag, without))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checked turns an error of Validate into a usage error.
+func checked(cmd *cobra.Command, err error) error {
+	if err != nil {
+		return &usageError{err: err, try: cmd.CommandPath() + " --help"}
+	}
+	return nil
 }

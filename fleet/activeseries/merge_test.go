@@ -363,7 +363,7 @@ func TestLostWriter(t *testing.T) {
 	}
 }
 
-// TestShortWriter expects an error if the writer takes fewer bytes than it is given, without one of its own, and errors of closing.
+// TestShortWriter expects an error if the writer takes fewer bytes than it is given, without an error itself, and errors of closing.
 func TestShortWriter(t *testing.T) {
 	gone := errors.New("not closed")
 	for i, failing := range []bool{false, true} {

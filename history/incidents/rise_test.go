@@ -303,7 +303,7 @@ func TestRiseEdges(t *testing.T) {
 	}
 }
 
-// TestNoise has the bounds of what is noise of the machine.
+// TestNoise has the bounds of the machine's noise.
 func TestNoise(t *testing.T) {
 	rise := func(minutes int, inside, outside float64) *Rise {
 		return &Rise{From: noon, To: noon.Add(time.Duration(minutes) * time.Minute), Inside: inside, Outside: outside, First: 2, Past: 4}

@@ -331,7 +331,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestToken reads files of tokens at the bounds of what one is.
+// TestToken reads files that are, and are just not, tokens.
 func TestToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	for text, want := range map[string]string{
@@ -413,7 +413,7 @@ func TestLongResponse(t *testing.T) {
 	}
 }
 
-// TestEmptyDatabase skips to the end of what was written to a database without samples, and loses nothing.
+// TestEmptyDatabase skips to the end of a database without samples, and loses nothing.
 func TestEmptyDatabase(t *testing.T) {
 	b := newBench(t, nil)
 	b.respond = func(http.ResponseWriter, *http.Request, *writev2.Request) { t.Error("sent") }

@@ -71,7 +71,8 @@ func (r *runner) reachOf(ctx context.Context, p *pkg, module string) (*reach, er
 	if err := errors.Join(os.MkdirAll(r.reaches, 0o700), gob.NewEncoder(&b).Encode(all)); err != nil {
 		return nil, err
 	}
-	return all, os.WriteFile(record, b.Bytes(), 0o600)
+	written := record + ".new" // a record is whole
+	return all, errors.Join(os.WriteFile(written, b.Bytes(), 0o600), os.Rename(written, record))
 }
 
 // runAll runs each short test of a package alone, and returns what it executes. A test that fails is left out, and named.

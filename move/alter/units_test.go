@@ -17,7 +17,7 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// TestOptions has options at the edges of what is valid.
+// TestOptions has options at the edges of their ranges.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -18,7 +18,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
-// TestValidateOptions has options at the edges of what is valid.
+// TestValidateOptions has options at the edges of their ranges.
 func TestValidateOptions(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -84,7 +84,7 @@ func (c *Alter) Load(in Input) (warnings []string, err error) {
 	return c.load(in, c.Validate)
 }
 
-// Validate parses the name of the table and reports options that would have no effect.
+// Validate parses the name of the table and reports options that contradict each other.
 func (c *Alter) Validate() error {
 	var errs []error
 	if c.table != "" {

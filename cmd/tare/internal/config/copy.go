@@ -203,7 +203,7 @@ func (c *Copy) Load(in Input) (warnings []string, err error) {
 	return c.load(in, c.Validate)
 }
 
-// Validate parses the clauses about tables and reports options that would have no effect.
+// Validate parses the clauses about tables and reports options that contradict each other.
 func (c *Copy) Validate() error {
 	errs := append(append(c.validateWire(), c.Throttle.validate(c.From)...), c.validateFollow()...)
 	errs = append(errs, c.HTTPAccess.validate()...)

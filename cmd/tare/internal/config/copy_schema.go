@@ -113,7 +113,7 @@ func (c *Copy) validateObjects() (errs []error) {
 	return errs
 }
 
-// validateWhole reports options that have no effect, or not the one that is expected, on whole schemas.
+// validateWhole reports options that do not go together with whole schemas, or require them.
 func (c *Copy) validateWhole() (errs []error) {
 	if len(c.Selection.Schemas) == 0 && c.users {
 		errs = append(errs, errors.New("--users requires --schema: the accounts with privileges on whole schemas are copied"))

@@ -137,7 +137,7 @@ func (c *Frontend) Reload() (*Frontend, error) {
 	return fresh, err
 }
 
-// Validate reports options that contradict each other or would have no effect. Missing downstreams are left
+// Validate reports options that contradict each other. Missing downstreams are left
 // to Ready: a configuration file for another subcommand has none.
 func (c *Frontend) Validate() error {
 	var errs []error

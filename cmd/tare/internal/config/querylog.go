@@ -112,7 +112,7 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.BytesUpTo(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, 1<<30, "memory for the latest records, for /debug/querylog")
 }
 
-// validate refuses options that would have no effect.
+// validate refuses an original statement that the redaction would omit.
 func (l *QueryLog) validate() error {
 	var errs []error
 	if l.Original && l.Redact != querylog.RedactNone {

@@ -48,7 +48,7 @@ type ready struct {
 func (r ready) Load(in config.Input) ([]string, error) { return r.load(in) }
 func (ready) Ready() error                             { return nil }
 
-// TestRefusals gives options that contradict each other or have no effect, one at a time, and values at the edges of what they may be.
+// TestRefusals gives options that contradict each other or have no effect, one at a time, and values at the edges of their ranges.
 func TestRefusals(t *testing.T) {
 	refusals(t, "alter", func() section { return config.NewAlter() }, "on=mysql://app@db1 table=shop.orders", map[string]string{
 		"":                               "",

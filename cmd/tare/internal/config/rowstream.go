@@ -82,7 +82,7 @@ func (c *Rowstream) Load(in Input) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// Validate reports options that contradict each other or would have no effect. A missing source is left to
+// Validate reports options that contradict each other. A missing source is left to
 // Ready: a configuration file for another subcommand has none.
 func (c *Rowstream) Validate() error {
 	errs := c.Token.validate("")

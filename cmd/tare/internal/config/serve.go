@@ -178,7 +178,7 @@ func (c *Serve) Load(in Input) (warnings []string, err error) {
 	return c.load(in, c.Validate)
 }
 
-// Validate reports options that contradict each other or would have no effect.
+// Validate reports options that contradict each other.
 func (c *Serve) Validate() error {
 	var errs []error
 	if (c.TLSCert == "") != (c.TLSKey == "") {

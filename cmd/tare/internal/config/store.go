@@ -175,7 +175,7 @@ func (c *Store) Load(in Input) (warnings []string, err error) {
 	return c.load(in, c.Validate)
 }
 
-// Validate reports options that contradict each other or would have no effect. A missing bucket is left to
+// Validate reports options that contradict each other. A missing bucket is left to
 // Ready: a configuration file for another subcommand has none.
 func (c *Store) Validate() error {
 	var errs []error
