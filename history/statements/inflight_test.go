@@ -119,7 +119,7 @@ func (fs *flights) checkCurve(from, to time.Time, points int, margin time.Durati
 		if len(row.Points) > 0 {
 			compare("key", key, row.Points)
 		}
-		if row.Text != "SELECT x" || row.New != row.First.After(top.From) && !row.First.IsZero() {
+		if row.Text != "SELECT x" || row.New != (!row.First.IsZero() && !row.First.Before(top.From)) {
 			t.Errorf("the row of %d is %+v", key, row)
 		}
 	}

@@ -65,12 +65,29 @@ func TestShrunkListing(t *testing.T) {
 		if strings.Contains(w, blockID("E").String()) {
 			t.Errorf("the warning names a listed block: %s", w)
 		}
+		missing := func(name string) error {
+			_, err := g.reader.attributes(t.Context(), blockID(name).String()+"/"+indexName)
+			return err
+		}
+		uploadBlock(t, bucket, "I")
+		mark := func(name string) {
+			testbucket.Upload(t, bucket, blockID(name).String()+"/"+deletionMarkName, `{"id":"`+blockID(name).String()+`","version":1,"deletion_time":1}`)
+		}
+		sync(5, 3, true)
+		mark("I")
+		remove("I")
+		if resynced, served := g.ResyncAfter(t.Context(), missing("I")); !resynced || served {
+			t.Errorf("a request that read a deleted block while others are missed: resynced %t, served %t", resynced, served)
+		}
+		if resynced, _ := g.ResyncAfter(t.Context(), fmt.Errorf("%w", &missingError{name: "E/x"})); resynced {
+			t.Error("a request that missed an object of no block is retried although the sync failed")
+		}
 		time.Sleep(maxRetention + time.Second) // paces: fake time
 		if w := sync(4, 0, false); w != "" {
 			t.Errorf("after: %s", w)
 		}
 		for _, n := range names[4:7] {
-			testbucket.Upload(t, bucket, blockID(n).String()+"/"+deletionMarkName, `{"id":"`+blockID(n).String()+`","version":1,"deletion_time":1}`)
+			mark(n)
 		}
 		sync(1, 0, false)
 	})

@@ -61,12 +61,17 @@ func (s *Syncer) unlock() { <-s.syncing }
 // ResyncAfter resyncs if err reports an object that is not in the bucket. It reports whether it did, and if
 // so, whether the object's block is still served: then the object exists, or the bucket does not respond. A block of
 // which another request does not find the object either is damaged: see SkipDamaged. A request cannot read a block a
-// second time that is no longer served.
+// second time that is no longer served. A sync that fails because of other blocks is enough if it has found that this
+// one was deleted.
 func (s *Syncer) ResyncAfter(ctx context.Context, err error) (resynced, served bool) {
-	if !IsNotFound(err) || s.Resync(ctx) != nil {
+	if !IsNotFound(err) {
 		return false, false
 	}
+	failed := s.Resync(ctx)
 	tenant, id, file, ok := missingBlock(err)
+	if failed != nil && (!ok || ctx.Err() != nil || s.Serves(tenant, id)) {
+		return false, false
+	}
 	if !ok || !s.Serves(tenant, id) {
 		return true, !ok
 	}

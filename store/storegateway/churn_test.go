@@ -153,6 +153,9 @@ func newChurnTwin(t *testing.T, seed uint64) (*s3Twin, *churnBucket) {
 // start, which differs between the forms of the blocks.
 var withoutSamples = regexp.MustCompile(`(?m)^\d+ \[.*\]\n(\n|\z)`)
 
+// blockLevel matches the compaction level of a meta.json.
+var blockLevel = regexp.MustCompile(`"level":\s*1\b`)
+
 // churnGate returns a gate for queries of all series. Both gateways have the same gate, since it bounds the
 // samples of a query.
 func churnGate() *slab.Gate {
@@ -187,6 +190,7 @@ func (b *churnBucket) upload(r *rand.Rand, n int) {
 			text := files[name]
 			if name == metaName {
 				text = []byte(strings.ReplaceAll(string(text), old, id))
+				text = blockLevel.ReplaceAll(text, fmt.Append(nil, `"level":`, n+1)) // as a compactor's: blocks of a higher level replace others
 			}
 			b.server.Put("tsdb/"+id+"/"+name, text)
 		}
@@ -384,6 +388,9 @@ func testBlockChurn(t *testing.T, delayed bool) {
 		defer close(done)
 		for n := range *churnGenerations {
 			bucket.upload(r, n+1)
+			if n%2 == 0 {
+				_ = w.gateway.Sync(t.Context()) // both generations are there, the old one without marks
+			}
 			if delayed {
 				bucket.mark(n, time.Now().Add(-1000*time.Hour))
 				if err := w.gateway.Resync(t.Context()); err != nil {
