@@ -55,7 +55,10 @@ BINLOGORACLE := go test -C e2e -tags e2e -count=1 -v -timeout 12h -run '^TestBin
 # How often soak runs the suite.
 ROUNDS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test long soak invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+# How often seeds runs a test.
+SEEDRUNS ?= 20
+
+.PHONY: help build release sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -98,6 +101,10 @@ long: ## what make test leaves out: the rest of long tests, the tag invariants a
 
 soak: ## make test ROUNDS (20) times, half of them two at a time; failed rounds are kept in bin/soak
 	.ci/soak $(ROUNDS)
+
+seeds: ## run each test with a random part SEEDRUNS (20) times by itself, with new seeds, resumable; failed runs are kept in bin/seeds
+	.ci/packages mariadbd gcc
+	.ci/seeds $(SEEDRUNS)
 
 invariants: ## test with the tag invariants, long tests too
 	.ci/packages mariadbd gcc
