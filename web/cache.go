@@ -127,9 +127,10 @@ var templatesMade atomic.Bool //nolint:gochecknoglobals // as the templates are
 
 // HeapBytes returns the bytes charged for pages: the templates, from the first page on, and the cached pages.
 func (s *Server) HeapBytes() int64 {
-	s.cache.mu.Lock()
-	held := int64(s.cache.bytes)
-	s.cache.mu.Unlock()
+	c := &s.pages.cache
+	c.mu.Lock()
+	held := int64(c.bytes)
+	c.mu.Unlock()
 	if templatesMade.Load() {
 		held += templateBytes
 	}

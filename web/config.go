@@ -200,7 +200,7 @@ func (s *Server) warnIfOpen(at net.Addr) {
 		return
 	}
 	switch {
-	case s.gate.Open() && c.TLSConfig.ClientAuth != "RequireAndVerifyClientCert":
+	case s.router.gate.Open() && c.TLSConfig.ClientAuth != "RequireAndVerifyClientCert":
 		s.opts.Log.Warn("HTTP server without accounts is open to other machines: every client is an operator; "+
 			"set --web-accounts-file", "address", at.String())
 	case !c.TLSConfig.IsEnabled():

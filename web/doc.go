@@ -23,7 +23,7 @@
 // # Pages
 //
 // A page is one Go file, which collects its data, and one template of the same name, which displays them
-// inside the layout. Server.pages lists them. Without the Option that provides its data, a page and the links
+// inside the layout. The table in parts.go lists all routes. Without the Option that provides its data, a page and the links
 // to it do not exist. The server renders everything: charts are SVG with a description and a table of their
 // values, and scripts only enhance them. The time range of a page is in its URL.
 //

@@ -93,7 +93,7 @@ func (s *Server) serverEvents(v *view) []Event {
 		if !e.Lasts && !e.Time.IsZero() && (e.Time.Before(v.span.From) || e.Time.After(v.span.To)) {
 			continue
 		}
-		if !s.mayFollow(v.account, e.Link) {
+		if !s.router.mayFollow(v.account, e.Link) {
 			e.Link = ""
 		}
 		all = append(all, e)

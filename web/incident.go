@@ -10,7 +10,6 @@ import (
 
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -185,38 +184,32 @@ func (c incidentCaller) ShareText() string    { return percent(c.Share) }
 func (c incidentCaller) CallerText() string   { return c.User + " in " + c.Schema }
 func (i *incident) load() *statements.Series  { return i.view.points }
 
-func (s *Server) incidentPage() page {
-	return page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, load: func(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }}
-}
+func (s *Server) loadIncident(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }
 
-// addIncidents registers the other forms of the page.
-func (s *Server) addIncidents(mux *http.ServeMux) {
-	viewer := access.For(access.Viewer)
-	s.add(mux, NewRoute(viewer, "GET /api/v1/incidents/{digest}", s.serveIncident(func(w http.ResponseWriter, i *incident) {
-		s.writeJSON(w, i.plain())
-	})))
-	s.add(mux, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(func(w http.ResponseWriter, i *incident) {
-		w.Header().Set("Content-Type", "image/svg+xml")
-		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write([]byte(visible.Text(i.plain().card()))) // a failed write means that the client disconnected
-	})))
+// writeIncident writes the incident as JSON.
+func (s *Server) writeIncident(w http.ResponseWriter, i *incident) { s.pages.writeJSON(w, i.plain()) }
+
+// writeCard writes the incident as an image.
+func writeCard(w http.ResponseWriter, i *incident) {
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte(visible.Text(i.plain().card()))) // a failed write means that the client disconnected
 }
 
 // serveIncident returns the handler of one form.
 func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), Attention: s.opts.Attention}
-		v.setAccount(r)
+		v := s.pages.view(r)
 		var err error
 		if v.span, err = parseSpan(v.query, v.now); err != nil {
-			s.fail(w, r, badRequest(err, "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
+			s.pages.fail(w, r, badRequest(err, "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		i, err := s.incident(ctx, v)
 		if err != nil {
-			s.fail(w, r, err)
+			s.pages.fail(w, r, err)
 			return
 		}
 		write(w, i)

@@ -47,12 +47,8 @@ type figure struct {
 // An endpoint is a path of the API.
 type endpoint struct{ Path, What string }
 
-func (s *Server) overviewPage() page {
-	return page{path: "/", title: "Overview", template: "overview", key: "o", fixed: s.opts.Statements == nil, load: s.overview}
-}
-
 func (s *Server) overview(ctx context.Context, v *view) (any, error) {
-	o := &overview{Endpoints: s.endpoints(v.account)}
+	o := &overview{Endpoints: s.router.listed(v.account)}
 	happened := s.queryEvents(ctx, v)
 	marks := s.marks(ctx, v)
 	o.Marks = markRows(v, marks)

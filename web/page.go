@@ -6,6 +6,7 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path"
@@ -89,28 +90,50 @@ func withPairs(path string, q url.Values, pairs []string) string {
 	return path + "?" + q.Encode()
 }
 
-// pages returns the server's pages in the order of the navigation.
-func (s *Server) pages() []page {
-	all := []page{s.firstPage()}
-	if s.opts.Statements != nil {
-		all = append(all, s.queriesPage(), s.queryPage(), s.incidentPage())
-	}
-	return append(all, s.partPages()...)
+// A renderer writes responses: pages, problems and JSON.
+type renderer struct {
+	title     string // of the front page
+	attention Attention
+	now       func() time.Time
+	log       *slog.Logger
+	nav       []page // pages of the navigation
+	cache     pageCache
 }
 
-// servePage returns the handler of a page.
-func (s *Server) servePage(p *page) http.Handler {
+// view returns the view of a request, without a time range.
+func (d *renderer) view(r *http.Request) *view {
+	v := &view{r: r, query: r.URL.Query(), now: d.now().UTC(), Attention: d.attention}
+	v.setAccount(r)
+	return v
+}
+
+// route returns the route of a page.
+func (d *renderer) route(p page) Route {
+	need := access.For(access.Viewer)
+	if p.texts {
+		need = need.WithTexts()
+	}
+	pattern := p.path
+	if pattern == "/" {
+		pattern = "/{$}"
+	}
+	r := NewRoute(need, "GET "+pattern, d.handler(&p))
+	r.page = &p
+	return r
+}
+
+// handler returns the handler of a page.
+func (d *renderer) handler(p *page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &view{r: r, query: r.URL.Query(), now: s.opts.Now().UTC(), Attention: s.opts.Attention}
-		v.setAccount(r)
+		v := d.view(r)
 		if !p.fixed {
 			var err error
 			if v.span, err = parseSpan(v.query, v.now); err != nil {
-				s.fail(w, r, badRequest(err, "Choose one of the ranges above.", "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
+				d.fail(w, r, badRequest(err, "Choose one of the ranges above.", "Write times as now-1h, 2026-01-31 15:04 (UTC) or Unix seconds."))
 				return
 			}
 		}
-		body, err := s.cache.page(cacheKey(v), s.opts.Now, func() ([]byte, error) {
+		body, err := d.cache.page(cacheKey(v), d.now, func() ([]byte, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 			defer cancel()
 			loading, span := spans.Child(ctx, "load page")
@@ -121,10 +144,10 @@ func (s *Server) servePage(p *page) http.Handler {
 			}
 			_, span = spans.Child(ctx, "render page")
 			defer span.End()
-			return s.execute(p, v, data)
+			return d.execute(p, v, data)
 		})
 		if err != nil {
-			s.fail(w, r, err)
+			d.fail(w, r, err)
 			return
 		}
 		writePage(w, http.StatusOK, body)
@@ -140,11 +163,11 @@ func writePage(w http.ResponseWriter, status int, body []byte) {
 }
 
 // render executes a page that is not cached.
-func (s *Server) render(w http.ResponseWriter, r *http.Request, p *page, v *view, data any, status int) {
+func (d *renderer) render(w http.ResponseWriter, r *http.Request, p *page, v *view, data any, status int) {
 	v.r, v.query = r, r.URL.Query()
-	body, err := s.execute(p, v, data)
+	body, err := d.execute(p, v, data)
 	if err != nil {
-		s.opts.Log.Error("page rendering failed", "page", p.template, "error", err)
+		d.log.Error("page rendering failed", "page", p.template, "error", err)
 		plain(w, http.StatusInternalServerError, "the page could not be made: the server's log says why")
 		return
 	}
@@ -188,16 +211,16 @@ type (
 	pair struct{ Name, Value string }
 )
 
-func (s *Server) execute(p *page, v *view, data any) ([]byte, error) {
+func (d *renderer) execute(p *page, v *view, data any) ([]byte, error) {
 	t, ok := templates()[p.template]
 	if !ok {
 		panic("BUG: there is no template " + p.template)
 	}
-	f := frame{Product: s.opts.Title, Title: p.title, Texts: v.texts || v.account.Role == 0, Now: v.now, Page: data}
+	f := frame{Product: d.title, Title: p.title, Texts: v.texts || v.account.Role == 0, Now: v.now, Page: data}
 	if titled, ok := data.(interface{ pageTitle() string }); ok {
 		f.Title = titled.pageTitle()
 	}
-	for _, q := range s.nav {
+	for _, q := range d.nav {
 		if v.account.Role < access.Viewer || q.texts && !v.texts {
 			continue
 		}

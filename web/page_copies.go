@@ -28,11 +28,6 @@ type Copies struct {
 	Problems []string
 }
 
-// copiesPage returns the page of copies of tables.
-func (s *Server) copiesPage() page {
-	return page{path: "/copies", title: "Copies", template: "copies", key: "c", fixed: true, follow: true, load: s.copies}
-}
-
 // copiesData is the data of the page.
 type copiesData struct {
 	Copies
@@ -172,12 +167,7 @@ func (s *Server) progress(texts bool) Progress {
 }
 
 func (s *Server) serveProgress(w http.ResponseWriter, r *http.Request) {
-	s.writeJSON(w, s.progress(access.SeesTexts(r.Context())))
-}
-
-// progressPage returns the front page of a process that copies or alters tables.
-func (s *Server) progressPage(path string) page {
-	return page{path: path, title: "Progress", template: "progress", key: "o", fixed: true, follow: true, load: s.loadProgress}
+	s.pages.writeJSON(w, s.progress(access.SeesTexts(r.Context())))
 }
 
 // progressData is the data of the page.
@@ -189,7 +179,7 @@ type progressData struct {
 
 func (s *Server) loadProgress(_ context.Context, v *view) (any, error) {
 	p := s.progress(v.texts)
-	d := progressData{Run: newCopyRun(&p.Status, v), Lines: slices.Clone(p.Lines), Endpoints: s.endpoints(v.account)}
+	d := progressData{Run: newCopyRun(&p.Status, v), Lines: slices.Clone(p.Lines), Endpoints: s.router.listed(v.account)}
 	slices.Reverse(d.Lines)
 	d.Run.Live = liveChart(&p, v.now)
 	return d, nil

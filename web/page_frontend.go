@@ -6,11 +6,6 @@ import (
 	"github.com/taredb/tare/fleet/frontend"
 )
 
-// frontendPage returns the page of a frontend's downstreams and requests.
-func (s *Server) frontendPage(path string) page {
-	return page{path: path, title: "Frontend", template: "frontend", key: "f", fixed: true, follow: true, load: s.frontend}
-}
-
 // frontendData is the data of the page.
 type frontendData struct {
 	frontend.Overview
@@ -31,7 +26,7 @@ type peerRow struct {
 func (s *Server) frontend(_ context.Context, v *view) (any, error) {
 	values := v.texts && s.opts.FrontendValues
 	o := s.opts.Frontend(values)
-	d := frontendData{Overview: o, Values: values, Endpoints: s.endpoints(v.account)}
+	d := frontendData{Overview: o, Values: values, Endpoints: s.router.listed(v.account)}
 	for _, p := range o.Peers {
 		r := peerRow{Peer: p, Word: "answers"}
 		if p.Responded > 0 {

@@ -8,11 +8,6 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// livePage returns the page of the live query log.
-func (s *Server) livePage() page {
-	return page{path: "/live", title: "Live", template: "live", key: "l", fixed: true, texts: true, load: s.liveLog}
-}
-
 // liveData is the data of the page.
 type liveData struct {
 	Columns []querylog.Column

@@ -15,11 +15,6 @@ import (
 	"github.com/taredb/tare/web/memory"
 )
 
-// plansPage returns the page of the plan cache.
-func (s *Server) plansPage() page {
-	return page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, load: s.loadPlans}
-}
-
 // plansData is the data of the page.
 type plansData struct {
 	memory.Plans
@@ -182,5 +177,5 @@ func (s *Server) plans(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s.writeJSON(w, s.opts.Plans(n))
+	s.pages.writeJSON(w, s.opts.Plans(n))
 }

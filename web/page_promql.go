@@ -43,11 +43,6 @@ const (
 	tenantHeader = "X-Scope-OrgID"
 )
 
-// promqlPage returns the page that evaluates PromQL over the time range, and lists the blocks read.
-func (s *Server) promqlPage() page {
-	return page{path: "/promql", title: "PromQL", template: "promql", key: "m", load: s.promql}
-}
-
 // rangeQueries returns the endpoint of Prometheus' range queries, or nil if there is none.
 func (s *Server) rangeQueries() http.Handler {
 	for _, r := range s.opts.Routes {
@@ -114,7 +109,7 @@ type promqlResponse struct {
 
 func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 	d := &promqlData{
-		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: s.storeFirst(), Action: v.r.URL.Path,
+		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: storeFirst(&s.opts), Action: v.r.URL.Path,
 		Legend: v.query.Get("legend"), Functions: promqlFunctions(),
 	}
 	for _, name := range sortedNames(v.query) {

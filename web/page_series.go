@@ -18,11 +18,6 @@ import (
 	"github.com/taredb/tare/store/promapi"
 )
 
-// seriesPage returns the page that lists the active series.
-func (s *Server) seriesPage() page {
-	return page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, load: s.loadSeries}
-}
-
 // seriesData is the data of the page.
 type seriesData struct {
 	Selector string

@@ -167,22 +167,13 @@ func sessionOf(i *gateway.SessionInfo, now time.Time, texts bool) Session {
 	return j
 }
 
-// addSessions registers the API of sessions, and the form of the page.
-func (s *Server) addSessions(mux *http.ServeMux) {
-	s.add(mux, NewRoute(access.For(access.Viewer), "GET "+sessionsPath, http.HandlerFunc(s.serveSessions)).
-		Listed(sessionsPath, "sessions within a command or a transaction, and what they wait for"))
-	operator := access.For(access.Operator).Changing()
-	s.add(mux, NewRoute(operator, "POST "+killPath, http.HandlerFunc(s.serveKill)))
-	s.add(mux, NewRoute(operator, "POST /sessions/kill", http.HandlerFunc(s.killForm)))
-}
-
 func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 	limit, age, err := sessionQuery(r)
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s.writeJSON(w, s.sessions(limit, age, access.SeesTexts(r.Context())))
+	s.pages.writeJSON(w, s.sessions(limit, age, access.SeesTexts(r.Context())))
 }
 
 // sessionQuery parses the parameters limit and age.
@@ -236,14 +227,14 @@ func (s *Server) serveKill(w http.ResponseWriter, r *http.Request) {
 		plain(w, killStatus(err), err.Error())
 		return
 	}
-	s.writeJSON(w, victim)
+	s.pages.writeJSON(w, victim)
 }
 
 // killForm handles the buttons of the page.
 func (s *Server) killForm(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxKillRequest)
 	if err := r.ParseForm(); err != nil {
-		s.fail(w, r, badRequest(err))
+		s.pages.fail(w, r, badRequest(err))
 		return
 	}
 	number, err1 := strconv.ParseUint(r.PostForm.Get("session"), 10, 64)
@@ -253,7 +244,7 @@ func (s *Server) killForm(w http.ResponseWriter, r *http.Request) {
 		_, err = s.kill(r.Context(), &killRequest{Session: number, Command: uint32(command), What: r.PostForm.Get("what")})
 	}
 	if err != nil {
-		s.fail(w, r, &problem{Status: killStatus(err), What: "Nothing was killed: " + err.Error() + ".", Try: []string{"Open the sessions again.", "Check what the session does now."}})
+		s.pages.fail(w, r, &problem{Status: killStatus(err), What: "Nothing was killed: " + err.Error() + ".", Try: []string{"Open the sessions again.", "Check what the session does now."}})
 		return
 	}
 	http.Redirect(w, r, "/sessions", http.StatusSeeOther)
@@ -291,11 +282,6 @@ func killStatus(err error) int {
 		return http.StatusBadGateway
 	}
 	return http.StatusBadRequest
-}
-
-// sessionsPage returns the page of what is running now.
-func (s *Server) sessionsPage() page {
-	return page{path: "/sessions", title: "Now", template: "sessions", key: "n", fixed: true, follow: true, load: s.loadSessions}
 }
 
 // sessionsData is the data of the page, and of the list on the first page.

@@ -60,7 +60,7 @@ func TestSessions(t *testing.T) {
 				r := httptest.NewRequest(http.MethodGet, path, nil)
 				v := &view{r: r, query: r.URL.Query(), now: now, texts: texts, account: access.Account{Name: "a", Role: access.Viewer, Texts: texts}}
 				d := s.sessionRows(v, 10, 0)
-				body, err := s.execute(&page{template: "sessions", fixed: true}, v, d)
+				body, err := s.pages.execute(&page{template: "sessions", fixed: true}, v, d)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,12 +11,6 @@ import (
 	"github.com/taredb/tare/store/storegateway"
 )
 
-// storePage returns the page of the blocks of a bucket and the budgets of queries. It is the front page of a
-// server with no other function.
-func (s *Server) storePage(path string) page {
-	return page{path: path, title: "Store", template: "store", key: "b", fixed: true, follow: true, load: s.store}
-}
-
 // storeData is the data of the page.
 type storeData struct {
 	Sync     blocksync.SyncStatus
@@ -79,8 +73,8 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 	if p.Sync.Failing != nil {
 		d.FailingAt = ago(*p.Sync.Failing, v.now)
 	}
-	if s.storeFirst() {
-		d.Endpoints = s.endpoints(v.account)
+	if storeFirst(&s.opts) {
+		d.Endpoints = s.router.listed(v.account)
 	}
 	if n := p.Budgets.Cache.Hits + p.Budgets.Cache.Misses; n > 0 {
 		d.HitShare = float64(p.Budgets.Cache.Hits) / float64(n)

@@ -17,11 +17,6 @@ import (
 	"github.com/taredb/tare/web/memory"
 )
 
-// weightPage returns the page that shows the resource usage of the process.
-func (s *Server) weightPage() page {
-	return page{path: "/weight", title: "Weight", template: "weight", key: "w", fixed: true, follow: true, load: s.weight}
-}
-
 // weightData is the data of the page.
 type weightData struct {
 	Name, Names string // of the counted unit: "statement", "statements"; "" if there is none

@@ -321,10 +321,10 @@ func manyLookers(t *testing.T) {
 	for i := range 2 * cacheEntries {
 		browse(t, h, fmt.Sprintf("/queries?filter=user%%3D%d", i), "")
 	}
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	if len(s.cache.entries) > cacheEntries || s.cache.bytes > cacheBytes {
-		t.Errorf("%d pages of %d bytes are kept", len(s.cache.entries), s.cache.bytes)
+	s.pages.cache.mu.Lock()
+	defer s.pages.cache.mu.Unlock()
+	if len(s.pages.cache.entries) > cacheEntries || s.pages.cache.bytes > cacheBytes {
+		t.Errorf("%d pages of %d bytes are kept", len(s.pages.cache.entries), s.pages.cache.bytes)
 	}
 }
 

@@ -2,73 +2,94 @@ package web
 
 import (
 	"context"
+	"net/http"
+	"net/http/pprof"
+	"slices"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/move/wire"
 )
 
-// partPages returns the pages of the server's components.
-func (s *Server) partPages() []page {
-	o := &s.opts
-	var all []page
-	if o.Sessions != nil {
-		all = append(all, s.sessionsPage())
-	}
-	if o.QueryLog != nil && o.LogColumns != nil {
-		all = append(all, s.livePage())
-	}
-	if o.Plans != nil {
-		all = append(all, s.plansPage())
-	}
-	if o.Series != nil {
-		all = append(all, s.seriesPage())
-	}
-	if s.rangeQueries() != nil {
-		all = append(all, s.promqlPage())
-	}
-	if o.Copies != nil {
-		all = append(all, s.copiesPage())
-	}
-	if o.Store != nil && !s.storeFirst() {
-		all = append(all, s.storePage("/store"))
-	}
-	if o.Weight != nil {
-		all = append(all, s.weightPage())
-	}
-	return all
+// A row is one row of the table of routes.
+type row struct {
+	has bool // whether the server has the route
+	Route
 }
 
-// firstPage returns the page at /. A server without statements has the page of its main component there.
-func (s *Server) firstPage() page {
-	switch o := &s.opts; {
-	case s.storeFirst():
-		return s.storePage("/")
-	case o.Frontend != nil:
-		return s.frontendPage("/")
-	case o.Progress != nil:
-		return s.progressPage("/")
-	case o.Rows != nil:
-		return s.rowsPage("/")
+// table returns the routes of all pages and endpoints, in the order of the navigation and of the list on the front page.
+func (s *Server) table() []row {
+	o, show := &s.opts, s.pages.route
+	viewer, metric := access.For(access.Viewer), access.For(access.Metrics)
+	texts, operator := viewer.WithTexts(), access.For(access.Operator)
+	changing, profiles := operator.Changing(), operator.WithTexts() // profiles reveal memory: labels, arguments, names, possibly texts
+	ownBuild := !slices.ContainsFunc(o.Routes, func(r Route) bool { return r.pattern == buildInfoPattern })
+
+	all := []row{
+		{true, show(s.front())},
+		{o.Statements != nil, show(page{path: "/queries", title: "Queries", template: "queries", key: "q", load: s.queries})},
+		{o.Statements != nil, show(page{path: "/query/{digest}", title: "Query", template: "query", hidden: true, load: s.query})},
+		{o.Statements != nil, show(page{path: "/incident/{digest}", title: "Incident", template: "incident", hidden: true, load: s.loadIncident})},
+		{o.Sessions != nil, show(page{path: "/sessions", title: "Now", template: "sessions", key: "n", fixed: true, follow: true, load: s.loadSessions})},
+		{o.QueryLog != nil && o.LogColumns != nil, show(page{path: "/live", title: "Live", template: "live", key: "l", fixed: true, texts: true, load: s.liveLog})},
+		{o.Plans != nil, show(page{path: "/plans", title: "Plan cache", template: "plans", key: "p", fixed: true, follow: true, load: s.loadPlans})},
+		{o.Series != nil, show(page{path: "/series", title: "Series", template: "series", key: "s", fixed: true, follow: true, load: s.loadSeries})},
+		{s.rangeQueries() != nil, show(page{path: "/promql", title: "PromQL", template: "promql", key: "m", load: s.promql})},
+		{o.Copies != nil, show(page{path: "/copies", title: "Copies", template: "copies", key: "c", fixed: true, follow: true, load: s.copies})},
+		{o.Store != nil && !storeFirst(o), show(page{path: "/store", title: "Store", template: "store", key: "b", fixed: true, follow: true, load: s.store})},
+		{o.Weight != nil, show(page{path: "/weight", title: "Weight", template: "weight", key: "w", fixed: true, follow: true, load: s.weight})},
+		{true, NewRoute(viewer, "GET /assets/", http.HandlerFunc(serveAsset))},
 	}
-	return s.overviewPage()
+	for _, r := range o.Routes {
+		all = append(all, row{true, r})
+	}
+	return append(all, []row{
+		{o.Live != nil, NewRoute(viewer, "GET /api/v1/live", s.pages.value(o.Live)).Listed("/api/v1/live", "statements, errors and latency of the last 10 seconds")},
+		{o.Plans != nil, NewRoute(texts, "GET /api/v1/plans", http.HandlerFunc(s.plans)).Listed("/api/v1/plans", "the plan cache and its largest plans")},
+		{o.QueryLog != nil, NewRoute(texts, "GET /debug/querylog", o.QueryLog).Listed("/debug/querylog", "the query log as a stream")},
+		{o.Progress != nil, NewRoute(viewer, "GET /api/v1/progress", http.HandlerFunc(s.serveProgress)).Listed("/api/v1/progress", "progress, rate, lag, lock waits and the p99 of live statements")},
+		{ownBuild, NewRoute(viewer, buildInfoPattern, s.pages.value(func() any { return map[string]any{"status": "success", "data": o.Build} }))},
+		{o.Sessions != nil, NewRoute(viewer, "GET "+sessionsPath, http.HandlerFunc(s.serveSessions)).Listed(sessionsPath, "sessions within a command or a transaction, and what they wait for")},
+		{o.Sessions != nil, NewRoute(changing, "POST "+killPath, http.HandlerFunc(s.serveKill))},
+		{o.Sessions != nil, NewRoute(changing, "POST /sessions/kill", http.HandlerFunc(s.killForm))},
+		{o.Statements != nil, NewRoute(viewer, "GET /api/v1/incidents/{digest}", s.serveIncident(s.writeIncident))},
+		{o.Statements != nil, NewRoute(viewer, "GET /incident/{digest}/card.svg", s.serveIncident(writeCard))},
+		{true, NewRoute(metric, "GET /metrics", metricsOf(o.Gatherer, o.Log)).Listed("/metrics", "metrics in Prometheus' text format")},
+		{true, NewRoute(metric, "GET /-/healthy", http.HandlerFunc(healthy)).Listed("/-/healthy", "liveness")},
+		{true, NewRoute(metric, "GET /-/ready", readiness(o.Ready)).Listed("/-/ready", "readiness")},
+		{true, NewRoute(profiles, "GET /debug/pprof/", http.HandlerFunc(pprof.Index)).Listed("/debug/pprof/", "Go's profiles")},
+		{true, NewRoute(profiles, "GET /debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline))},
+		{true, NewRoute(profiles, "GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile))},
+		{true, NewRoute(profiles, "GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))},
+		{true, NewRoute(profiles, "POST /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol))},
+		{true, NewRoute(profiles, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace))},
+	}...)
+}
+
+// front returns the page at /. A server without statements has the page of its main component there.
+func (s *Server) front() page {
+	switch o := &s.opts; {
+	case storeFirst(o):
+		return page{path: "/", title: "Store", template: "store", key: "b", fixed: true, follow: true, load: s.store}
+	case o.Frontend != nil:
+		return page{path: "/", title: "Frontend", template: "frontend", key: "f", fixed: true, follow: true, load: s.frontend}
+	case o.Progress != nil:
+		return page{path: "/", title: "Progress", template: "progress", key: "o", fixed: true, follow: true, load: s.loadProgress}
+	case o.Rows != nil:
+		return page{path: "/", title: "Row streams", template: "rows", key: "r", fixed: true, follow: true, load: s.rows}
+	}
+	return page{path: "/", title: "Overview", template: "overview", key: "o", fixed: s.opts.Statements == nil, load: s.overview}
 }
 
 // queryPath returns the path of a statement's page, before its digest, or "" if there are none.
 func (s *Server) queryPath() string {
-	for _, p := range s.nav {
-		if p.path == "/queries" {
-			return "/query/"
-		}
+	if s.opts.Statements == nil {
+		return ""
 	}
-	return ""
+	return "/query/"
 }
 
 // storeFirst reports whether blocks are the server's main component.
-func (s *Server) storeFirst() bool { return s.opts.Store != nil && s.opts.Plans == nil }
-
-// rowsPage returns the front page of a server of rows.
-func (s *Server) rowsPage(path string) page {
-	return page{path: path, title: "Row streams", template: "rows", key: "r", fixed: true, follow: true, load: s.rows}
-}
+func storeFirst(o *Options) bool { return o.Store != nil && o.Plans == nil }
 
 // rowsData is the data of the page.
 type rowsData struct {
@@ -82,7 +103,7 @@ type rowsData struct {
 func (s *Server) rows(_ context.Context, v *view) (any, error) {
 	stats := s.opts.Rows()
 	return rowsData{
-		ServiceStats: stats, Packed: part(stats.Sent, stats.Bytes), PackedChanges: part(stats.ChangeSent, stats.ChangeBytes), Endpoints: s.endpoints(v.account),
+		ServiceStats: stats, Packed: part(stats.Sent, stats.Bytes), PackedChanges: part(stats.ChangeSent, stats.ChangeBytes), Endpoints: s.router.listed(v.account),
 	}, nil
 }
 

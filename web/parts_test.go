@@ -153,9 +153,9 @@ func TestParts(t *testing.T) {
 
 // TestQueryLinks expects digests to link to the pages of statements if the server has them.
 func TestQueryLinks(t *testing.T) {
-	s := New(partOptions(true))
-	h := s.Handler()
-	s.nav = append(s.nav, page{path: "/queries", title: "Queries"})
+	o := partOptions(true)
+	o.Statements = &fakeStatements{rows: 1}
+	h := New(o).Handler()
 	for path, want := range map[string]string{"/plans": `href="/query/01000000000000000000000000000000"`, "/live": `data-query="/query/"`} {
 		if _, body, _ := request(t, h, "GET", path); !strings.Contains(body, want) {
 			t.Errorf("%s has no %s:\n%s", path, want, body)

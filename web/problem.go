@@ -60,7 +60,7 @@ func problemOf(err error) *problem {
 }
 
 // fail responds with a problem: a page for browsers, text for other clients.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (d *renderer) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		text := []string{p.What}
@@ -70,7 +70,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		plain(w, p.Status, strings.Join(text, "\n"))
 		return
 	}
-	v := &view{now: s.opts.Now()}
+	v := &view{now: d.now()}
 	v.setAccount(r)
-	s.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, v, p, p.Status)
+	d.render(w, r, &page{template: "problem", title: http.StatusText(p.Status), fixed: true}, v, p, p.Status)
 }

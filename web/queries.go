@@ -87,10 +87,6 @@ type queryRow struct {
 	Why      whyText
 }
 
-func (s *Server) queriesPage() page {
-	return page{path: "/queries", title: "Queries", template: "queries", key: "q", load: s.queries}
-}
-
 // A queryRequest is a request for the page of queries.
 type queryRequest struct {
 	top     statements.TopQuery

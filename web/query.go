@@ -66,10 +66,6 @@ type classCount struct {
 
 func (q *queryView) pageTitle() string { return q.Name }
 
-func (s *Server) queryPage() page {
-	return page{path: "/query/{digest}", title: "Query", template: "query", hidden: true, load: s.query}
-}
-
 func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	q := statements.StatementQuery{Digest: strings.ToLower(v.r.PathValue("digest")), From: v.span.From, To: v.span.To, Points: chartPoints}
 	if isDigestPrefix(q.Digest) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/tracing"
 )
 
 // A Route is an endpoint of a server. NewRoute is the only way to create one, so every endpoint declares the
@@ -17,6 +18,7 @@ type Route struct {
 	path, what string // for the front page; "" for none
 	fallback   bool
 	traced     bool
+	page       *page // nil: of an endpoint
 }
 
 // NewRoute returns the endpoint of a pattern in the form of http.ServeMux, with a method. Its handler must
@@ -74,10 +76,78 @@ type Endpoint struct {
 	Need         access.Need
 }
 
-// Endpoints returns all routes except fallbacks, sorted by path.
-func (s *Server) Endpoints() []Endpoint {
+// A router has the routes of a server, each behind the gate. A request gets a span if there are Traces.
+type router struct {
+	gate   *access.Gate
+	traces *tracing.Provider // nil: there are none
+	pages  *renderer         // of the responses to denied requests and unknown paths
+	mux    *http.ServeMux
+	routes []Route
+}
+
+func newRouter(gate *access.Gate, traces *tracing.Provider, pages *renderer) *router {
+	return &router{gate: gate, traces: traces, pages: pages, mux: http.NewServeMux()}
+}
+
+// add registers a route. It is the only function that does.
+func (d *router) add(r Route) {
+	method, _, ok := strings.Cut(r.pattern, " ")
+	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
+		panic("BUG: route " + r.pattern + " lacks a role, a handler or a method")
+	}
+	h := d.gate.Require(r.need, r.handler, d.deny)
+	if d.traces != nil && r.hasSpan() {
+		h = d.traces.Handler(r.pattern, h)
+	}
+	d.mux.Handle(r.pattern, h)
+	d.routes = append(d.routes, r)
+}
+
+// deny responds to an account that may not call an endpoint.
+func (d *router) deny(w http.ResponseWriter, r *http.Request, why access.Denial) {
+	try := []string{"Log in with such an account.", "Ask the operator for a change in --web-accounts-file."}
+	if why.Status == http.StatusTooManyRequests {
+		try = []string{"Wait, then log in with the right password.", "Look at the log for the address and the account of failed logins."}
+	}
+	d.pages.fail(w, r, &problem{Status: why.Status, What: why.Text(r.URL.Path), Try: try})
+}
+
+// handler returns the handler of all routes. It responds with a page to a browser that requests an unknown path. The mux
+// responds to all other requests, including unsupported methods.
+func (d *router) handler() http.Handler {
+	missing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.pages.fail(w, r, notFound("There is no page "+r.URL.Path, "Open the overview.", "Check the address."))
+	})
+	// The gate identifies the account, whose pages the navigation has. No account is required.
+	identified := d.gate.Require(access.For(access.Viewer), missing, func(w http.ResponseWriter, r *http.Request, _ access.Denial) {
+		w.Header().Del("WWW-Authenticate")
+		missing(w, r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := d.mux.Handler(r); pattern != "" || r.Method != http.MethodGet || d.hasPath(r) {
+			d.mux.ServeHTTP(w, r)
+			return
+		}
+		identified.ServeHTTP(w, r)
+	})
+}
+
+// hasPath reports whether the path of a request exists with a method other than GET.
+func (d *router) hasPath(r *http.Request) bool {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := d.mux.Handler(&other); pattern != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// documented returns all routes except fallbacks, sorted by path.
+func (d *router) documented() []Endpoint {
 	var all []Endpoint
-	for _, r := range s.routes {
+	for _, r := range d.routes {
 		if r.fallback {
 			continue
 		}
@@ -88,33 +158,10 @@ func (s *Server) Endpoints() []Endpoint {
 	return all
 }
 
-// add registers a route. It is the only function that does.
-func (s *Server) add(mux *http.ServeMux, r Route) {
-	method, _, ok := strings.Cut(r.pattern, " ")
-	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
-		panic("BUG: route " + r.pattern + " lacks a role, a handler or a method")
-	}
-	h := s.gate.Require(r.need, r.handler, s.deny)
-	if s.opts.Traces != nil && r.hasSpan() {
-		h = s.opts.Traces.Handler(r.pattern, h)
-	}
-	mux.Handle(r.pattern, h)
-	s.routes = append(s.routes, r)
-}
-
-// deny responds to an account that may not call an endpoint.
-func (s *Server) deny(w http.ResponseWriter, r *http.Request, d access.Denial) {
-	try := []string{"Log in with such an account.", "Ask the operator for a change in --web-accounts-file."}
-	if d.Status == http.StatusTooManyRequests {
-		try = []string{"Wait, then log in with the right password.", "Look at the log for the address and the account of failed logins."}
-	}
-	s.fail(w, r, &problem{Status: d.Status, What: d.Text(r.URL.Path), Try: try})
-}
-
-// endpoints returns the listed paths that an account may call.
-func (s *Server) endpoints(a access.Account) []endpoint {
+// listed returns the listed paths that an account may call.
+func (d *router) listed(a access.Account) []endpoint {
 	var all []endpoint
-	for _, r := range s.routes {
+	for _, r := range d.routes {
 		if r.path != "" && a.May(r.need) {
 			all = append(all, endpoint{r.path, r.what})
 		}
@@ -124,6 +171,6 @@ func (s *Server) endpoints(a access.Account) []endpoint {
 
 // mayFollow reports whether an account may follow a link: false only for the listed path of a route that it
 // may not call.
-func (s *Server) mayFollow(a access.Account, link string) bool {
-	return !slices.ContainsFunc(s.routes, func(r Route) bool { return r.path == link && !a.May(r.need) })
+func (d *router) mayFollow(a access.Account, link string) bool {
+	return !slices.ContainsFunc(d.routes, func(r Route) bool { return r.path == link && !a.May(r.need) })
 }

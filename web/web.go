@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -113,15 +111,14 @@ type Options struct {
 	Panics   *report.Reporter // logs and counts requests that panic; nil: they are logged
 }
 
-// A Server serves HTTP.
+// A Server serves HTTP. Its routes are those of the table.
 type Server struct {
 	opts    Options
 	http    *http.Server
-	gate    *access.Gate
+	handler http.Handler
 	broken  error // of Options.ConfigFile: every request fails, and Serve returns it
-	routes  []Route
-	nav     []page // pages of the navigation
-	cache   pageCache
+	router  *router
+	pages   *renderer
 	copying copiesCache
 	weigher *weigher
 }
@@ -141,11 +138,13 @@ func New(o Options) *Server {
 	if o.Gate == nil {
 		o.Gate = access.NewOpenGate(o.Log)
 	}
-	s := &Server{opts: o, gate: o.Gate, broken: broken}
+	pages := &renderer{title: o.Title, attention: o.Attention, now: o.Now, log: o.Log}
+	s := &Server{opts: o, broken: broken, router: newRouter(o.Gate, o.Traces, pages), pages: pages}
 	if o.Weight != nil {
 		s.weigher = newWeigher(o.Weight.Statements, o.Now())
 	}
-	s.http = httpserver.New(s.Handler(), httpserver.Options{Hosts: o.Hosts, InFlight: o.InFlight, Log: o.Log, Panics: o.Panics})
+	s.handler = s.newHandler()
+	s.http = httpserver.New(s.handler, httpserver.Options{Hosts: o.Hosts, InFlight: o.InFlight, Log: o.Log, Panics: o.Panics})
 	return s
 }
 
@@ -171,116 +170,28 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // Handler returns the handler of all routes. Each route declares the role that it requires.
-func (s *Server) Handler() http.Handler {
+func (s *Server) Handler() http.Handler { return s.handler }
+
+func (s *Server) newHandler() http.Handler {
 	if s.broken != nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			plain(w, http.StatusInternalServerError, "the web configuration cannot be read")
 		})
 	}
-	mux := http.NewServeMux()
-	s.nav, s.routes = nil, nil
-	viewer := access.For(access.Viewer)
-	for _, p := range s.pages() {
-		need := viewer
-		if p.texts {
-			need = viewer.WithTexts()
+	for _, r := range s.table() {
+		if !r.has {
+			continue
 		}
-		pattern := p.path
-		if pattern == "/" {
-			pattern = "/{$}"
-		}
-		s.add(mux, NewRoute(need, "GET "+pattern, s.servePage(&p)))
-		if !p.hidden {
-			s.nav = append(s.nav, p)
+		s.router.add(r.Route)
+		if p := r.page; p != nil && !p.hidden {
+			s.pages.nav = append(s.pages.nav, *p)
 		}
 	}
-	s.add(mux, NewRoute(viewer, "GET /assets/", http.HandlerFunc(serveAsset)))
-	for _, r := range s.opts.Routes {
-		s.add(mux, r)
-	}
-	if s.opts.Live != nil {
-		s.add(mux, NewRoute(viewer, "GET /api/v1/live", http.HandlerFunc(s.live)).
-			Listed("/api/v1/live", "statements, errors and latency of the last 10 seconds"))
-	}
-	if s.opts.Plans != nil {
-		s.add(mux, NewRoute(viewer.WithTexts(), "GET /api/v1/plans", http.HandlerFunc(s.plans)).
-			Listed("/api/v1/plans", "the plan cache and its largest plans"))
-	}
-	if s.opts.QueryLog != nil {
-		s.add(mux, NewRoute(viewer.WithTexts(), "GET /debug/querylog", s.opts.QueryLog).
-			Listed("/debug/querylog", "the query log as a stream"))
-	}
-	if s.opts.Progress != nil {
-		s.add(mux, NewRoute(viewer, "GET /api/v1/progress", http.HandlerFunc(s.serveProgress)).
-			Listed("/api/v1/progress", "progress, rate, lag, lock waits and the p99 of live statements"))
-	}
-	if !slices.ContainsFunc(s.opts.Routes, func(r Route) bool { return r.pattern == buildInfoPattern }) {
-		s.add(mux, NewRoute(viewer, buildInfoPattern, http.HandlerFunc(s.buildInfo)))
-	}
-	if s.opts.Sessions != nil {
-		s.addSessions(mux)
-	}
-	if s.opts.Statements != nil {
-		s.addIncidents(mux)
-	}
-	s.addHealth(mux)
-	s.addProfiles(mux)
-	return hardened(s.orNotFound(mux))
+	return hardened(s.router.handler())
 }
 
-// orNotFound responds with a page to a browser that requests an unknown path. The mux responds to all other
-// requests, including unsupported methods.
-func (s *Server) orNotFound(mux *http.ServeMux) http.Handler {
-	missing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, notFound("There is no page "+r.URL.Path, "Open the overview.", "Check the address."))
-	})
-	// The gate identifies the account, whose pages the navigation has. No account is required.
-	identified := s.gate.Require(access.For(access.Viewer), missing, func(w http.ResponseWriter, r *http.Request, _ access.Denial) {
-		w.Header().Del("WWW-Authenticate")
-		missing(w, r)
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" || r.Method != http.MethodGet || s.hasPath(mux, r) {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		identified.ServeHTTP(w, r)
-	})
-}
-
-// hasPath reports whether the path of a request exists with a method other than GET.
-func (s *Server) hasPath(mux *http.ServeMux, r *http.Request) bool {
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
-		other := *r
-		other.Method = method
-		if _, pattern := mux.Handler(&other); pattern != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// addHealth registers metrics and health.
-func (s *Server) addHealth(mux *http.ServeMux) {
-	metrics := access.For(access.Metrics)
-	s.add(mux, NewRoute(metrics, "GET /metrics", httpserver.OneAtATime(promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError),
-	}))).Listed("/metrics", "metrics in Prometheus' text format"))
-	healthy := func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }
-	s.add(mux, NewRoute(metrics, "GET /-/healthy", http.HandlerFunc(healthy)).Listed("/-/healthy", "liveness"))
-	s.add(mux, NewRoute(metrics, "GET /-/ready", http.HandlerFunc(s.ready)).Listed("/-/ready", "readiness"))
-}
-
-// addProfiles registers Go's profiles. They reveal memory: labels, arguments, names, possibly texts.
-func (s *Server) addProfiles(mux *http.ServeMux) {
-	operator := access.For(access.Operator).WithTexts()
-	s.add(mux, NewRoute(operator, "GET /debug/pprof/", http.HandlerFunc(pprof.Index)).Listed("/debug/pprof/", "Go's profiles"))
-	s.add(mux, NewRoute(operator, "GET /debug/pprof/cmdline", http.HandlerFunc(pprof.Cmdline)))
-	s.add(mux, NewRoute(operator, "GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile)))
-	s.add(mux, NewRoute(operator, "GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)))
-	s.add(mux, NewRoute(operator, "POST /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)))
-	s.add(mux, NewRoute(operator, "GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace)))
-}
+// Endpoints returns all routes except fallbacks, sorted by path.
+func (s *Server) Endpoints() []Endpoint { return s.router.documented() }
 
 // policy is the content security policy: pages load resources from this server only, and have no inline
 // scripts or styles.
@@ -303,30 +214,37 @@ func plain(w http.ResponseWriter, code int, text string) {
 	fmt.Fprintln(w, visible.Text(text))
 }
 
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Ready != nil {
-		if err := s.opts.Ready(r.Context()); err != nil {
-			plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
+// metricsOf returns the handler of metrics.
+func metricsOf(of prometheus.Gatherer, log *slog.Logger) http.Handler {
+	return httpserver.OneAtATime(promhttp.HandlerFor(of, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError)}))
+}
+
+func healthy(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "healthy") }
+
+// readiness returns the handler of a check, which may be nil.
+func readiness(check func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if check != nil {
+			if err := check(r.Context()); err != nil {
+				plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+				return
+			}
 		}
+		plain(w, http.StatusOK, "ready")
 	}
-	plain(w, http.StatusOK, "ready")
 }
 
 const buildInfoPattern = "GET /api/v1/status/buildinfo"
 
-func (s *Server) buildInfo(w http.ResponseWriter, _ *http.Request) {
-	s.writeJSON(w, map[string]any{"status": "success", "data": s.opts.Build})
+// value returns a handler that responds with a value as JSON.
+func (d *renderer) value(of func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { d.writeJSON(w, of()) }
 }
 
-func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
-	s.writeJSON(w, s.opts.Live())
-}
-
-func (s *Server) writeJSON(w http.ResponseWriter, v any) {
+func (d *renderer) writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := visible.NewEncoder(w).Encode(v); err != nil {
-		s.opts.Log.Debug("response aborted", "error", err)
+		d.log.Debug("response aborted", "error", err)
 	}
 }
