@@ -34,7 +34,7 @@ func newVocabulary(t *testing.T) vocabulary {
 	page, err := os.ReadFile(metricsPage)
 	must(t, err)
 	v := vocabulary{"up": nil}
-	line := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z ]+) \\| ([^|]*) \\|")
+	line := regexp.MustCompile("(?m)^- `([a-z_]+)`(?:, ([a-z ]+?))?(?: by ([^:]*))?: ")
 	name := regexp.MustCompile("`([a-z_]+)`")
 	for _, m := range line.FindAllStringSubmatch(string(page), -1) {
 		var own []string

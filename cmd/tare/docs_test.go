@@ -17,9 +17,9 @@ const configurationPage = "../../docs/reference/configuration.md"
 
 const configurationIntro = `# Configuration
 
-Every option of a subcommand is a flag, an environment variable and a key in a YAML file, with the same name:
-` + "`--max-connections`, `TARE_MAX_CONNECTIONS`, and `max-connections` under the subcommand's section." + `
-Flags override the environment, the environment the file, and the file the defaults.
+Which options does a command have? Each is a flag, an environment variable and a key in a YAML file:
+` + "`--max-connections`, `TARE_MAX_CONNECTIONS`, and `max-connections` under the command's name" + `.
+Flags override the environment, the environment the file, and the file the defaults, which are in parentheses below.
 
 ` + "```yaml" + `
 # tare.yaml, used by: tare serve --config tare.yaml
@@ -36,18 +36,17 @@ serve:
 ` + "```" + `
 
 - ` + "`tare config check FILE`" + ` reports all errors in a file, by line, without starting anything.
-- ` + "`tare config print`" + ` prints every value and its origin; with ` + "`--json`" + `, as
+- ` + "`tare config print`" + ` prints every value and its origin; ` + "`tare config print serve --listen :3316`" + ` includes these flags. ` + "`--json`" + ` prints
   ` + "`" + `{"sections": [{"name", "options": [{"name", "kind", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
-  a value is the text of the flag, ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place (`tare.yaml:3`, `TARE_LISTEN`, `--listen`)" + `.
-  ` + "`tare config print serve --listen :3316`" + ` includes these flags.
-- An unknown key, a key given twice or a second document is an error with file and line. An unknown ` + "`TARE_`" + ` variable is a
-  warning; a variable that is set and empty counts as not set.
-- An option that has no effect with the values of the others is an error that names what it needs; in the environment, which all
-  subcommands share, a warning. ` + "`tare config print`" + ` prints such options as comments.
+  ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place: `tare.yaml:3`, `TARE_LISTEN`, `--listen`" + `.
+- An unknown key, a key given twice or a second document is an error. An unknown ` + "`TARE_`" + ` variable is a warning; an empty one
+  counts as not set.
+- An option that has no effect with the values of the others is an error; in the environment, which all commands share, a
+  warning.
 - Passwords are masked (` + "`xxxxx`" + `) in all output and logs.
-- Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `.
-- An error in the command line, the environment or the file ends the program with exit code 64 before anything starts.
-  Other exit codes: 0 done, 1 failed, 3 partially done, 130 interrupted.
+- Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `. Flags without a value are off by default.
+- An error in a value ends the program with exit code 64 before anything starts. Other exit codes: 0 done, 1 failed, 3
+  partially done, 130 interrupted.
 
 `
 

@@ -33,11 +33,12 @@ const metricsPage = "../../docs/reference/metrics.md"
 
 const metricsIntro = `# Metrics
 
-Each server serves ` + "`/metrics`" + ` at its ` + "`--http`" + ` address, in Prometheus' text format. The number of series does not
-depend on the workload: metrics per digest are in the [history](history.md), whose series are the last table below.
+Which metrics does each server have at ` + "`/metrics`" + ` of its ` + "`--http`" + ` address? The number of series does not depend on the
+workload: metrics per digest are in the [history](history.md), whose series are the last list below.
 
-Each server also has ` + "`process_…`" + `, ` + "`go_…`" + ` (CPU by purpose, heap, collections, scheduler) and ` + "`go_build_info`" + `.
-[deploy/prometheus](../../deploy/prometheus) has recording rules and alerts, [deploy/grafana](../../deploy/grafana) a dashboard.
+Names with ` + "`_total`" + ` are counters, others gauges, unless a line names another type. Labels follow *by*. Each server also has
+` + "`process_…`, `go_…`" + ` and ` + "`go_build_info`" + `. [deploy/prometheus](../../deploy/prometheus) has recording rules and alerts,
+[deploy/grafana](../../deploy/grafana) a dashboard.
 `
 
 // A metricLine is a metric on the page.
@@ -54,9 +55,16 @@ func TestMetricsPage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(metricsIntro)
 	for _, s := range metricSections(t) {
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n", s.title, s.text)
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n", s.title, s.text)
 		for _, l := range s.lines {
-			fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", l.name, l.kind, l.labels, strings.ReplaceAll(l.help, "|", `\|`))
+			fmt.Fprintf(&page, "- `%s`", l.name)
+			if total := strings.HasSuffix(l.name, "_total"); total && l.kind != "counter" || !total && l.kind != "gauge" {
+				fmt.Fprintf(&page, ", %s", l.kind)
+			}
+			if l.labels != "" {
+				fmt.Fprintf(&page, " by %s", l.labels)
+			}
+			fmt.Fprintf(&page, ": %s\n", strings.TrimSuffix(l.help, "."))
 		}
 	}
 	if *rewrite {
@@ -135,8 +143,27 @@ func metricSections(t *testing.T) []metricSection {
 		}
 		series = append(series, metricLine{m.String(), kind, backquoted(m.Labels()), m.Help()})
 	}
-	return []metricSection{
-		{"Every server", "The query log's.", shared},
+	commands := make(map[string]string)
+	several := func(sections []metricSection) []metricLine {
+		var lines []metricLine
+		for _, s := range sections {
+			for _, l := range s.lines {
+				if commands[l.name] == "" {
+					lines = append(lines, l)
+				} else {
+					commands[l.name] += ", "
+				}
+				commands[l.name] += strings.TrimPrefix(s.title, "tare ")
+			}
+		}
+		lines = slices.DeleteFunc(lines, func(l metricLine) bool { return !strings.Contains(commands[l.name], ",") })
+		for i := range lines {
+			lines[i].help += " Of " + commands[lines[i].name]
+		}
+		slices.SortFunc(lines, func(a, b metricLine) int { return cmp.Compare(a.name, b.name) })
+		return lines
+	}
+	sections := []metricSection{
 		{"tare serve", "The gateway's own.", without(own(all.serve), shared)},
 		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history; with `--history-remote-write`, sending it. " +
 			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(all.history), own(all.store))},
@@ -145,8 +172,13 @@ func metricSections(t *testing.T) []metricSection {
 		{"tare rowstream", "Rows on their way to copies.", without(own(all.rowstream), shared)},
 		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", copied},
 		{"tare alter", "With `--http`, besides those of tare copy. Gauges that are unknown are absent.", without(own(all.alter), copied)},
-		{"The history's series", "Not on `/metrics`: asked by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series},
 	}
+	common := several(sections)
+	for i := range sections {
+		sections[i].lines = without(sections[i].lines, common)
+	}
+	return append(append([]metricSection{{"Several servers", "Of the query log, of every server; others end with their servers.", append(shared, common...)}}, sections...),
+		metricSection{"The history's series", "Not on `/metrics`: queried by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series})
 }
 
 // rowstreamMetrics returns the metrics of tare rowstream, which opens only with a source.
@@ -317,7 +349,7 @@ func TestDocumentedMetrics(t *testing.T) {
 				n++
 				whole := m
 				for _, suffix := range [...]string{"_bucket", "_count", "_sum"} { // of histograms
-					if base := strings.TrimSuffix(m, suffix); bytes.Contains(page, []byte("`"+base+"` | histogram")) {
+					if base := strings.TrimSuffix(m, suffix); bytes.Contains(page, []byte("`"+base+"`, histogram")) {
 						whole = base
 					}
 				}

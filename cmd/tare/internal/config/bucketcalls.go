@@ -18,8 +18,8 @@ type BucketCalls struct {
 // declare declares the options; queueTimeout is the name of the last one.
 func (c *BucketCalls) declare(s *Set, queueTimeout string) {
 	s.Duration(&c.QueueTimeout, queueTimeout, "1m", "how long a query waits for memory before it fails with 503")
-	s.Duration(&c.Timeout, "bucket-timeout", "30s", "time limit of one call of the bucket that reads")
-	s.Int(&c.Tries, "bucket-tries", "3", 1, "calls of the bucket that read before a failure counts")
+	s.Duration(&c.Timeout, "bucket-timeout", "30s", "time limit of one read of the bucket")
+	s.Int(&c.Tries, "bucket-tries", "3", 1, "tries of a read of the bucket")
 	s.Duration(&c.Hedge, "bucket-hedge", "0", "repeat a read of a block beside the first after this long; 0: never")
 }
 

@@ -77,7 +77,7 @@ func NewCopy() *Copy {
 	s := newSet("copy", &c.ConfigFile)
 	declare(s, &c.From, Option{
 		Name: "from", Kind: "url",
-		Help: "account on the source: mysql://user:password@host:port; or tare://host:port of a tare rowstream; or file:///directory or s3://bucket/prefix of a dump to load; required",
+		Help: "account on the source: mysql://user:password@host:port, tare://host:port of a tare rowstream, or file:///directory or s3://bucket/prefix of a dump; required",
 	}, parseCopySource, CopySource.String)
 	declare(s, &c.To, Option{
 		Name: "to", Kind: "url",
@@ -96,9 +96,9 @@ func NewCopy() *Copy {
 	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")
 	s.Lines(&c.excludes, "exclude", "pattern", "objects that --schema and the patterns of --tables leave out: 'db.log_*,db.v1'; can be repeated")
 	s.String(&c.objects, "objects", "list", "all", "kinds of objects that --schema copies besides tables: all, none, or of "+kindList()+", comma separated")
-	s.Bool(&c.users, "users", "copy the accounts that have privileges on the schemas of --schema, and these privileges; see docs/tasks/copy-a-schema.md")
+	s.Bool(&c.users, "users", "copy the accounts that have privileges on the schemas of --schema, and these privileges")
 	s.Lines(&c.excludedUsers, "exclude-users", "pattern", "accounts that --users leaves out: 'report@%,old_*'; can be repeated")
-	s.Lines(&c.existingUsers, "grant-existing", "pattern", "accounts that get privileges by --users although they exist in the target with another password or definition: 'app@%'; can be repeated")
+	s.Lines(&c.existingUsers, "grant-existing", "pattern", "accounts that get privileges although they exist in the target with another definition: 'app@%'; can be repeated")
 	s.Lines(&c.collations, "map-collation", "from=to", "collation of the target in place of one that it has not; can be repeated")
 	s.Lines(&c.wheres, "where", "clause", "rows to copy, in the source's SQL: 'db.t1: a > 5'; can be repeated per table")
 	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; once per table")
@@ -109,12 +109,12 @@ func NewCopy() *Copy {
 	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
-	Enum(s, &c.FollowUntil, "follow-until", "end of following: told: by tare copy ctl finish or a signal; caught-up: once the target has caught up", FollowUntilFinished, FollowUntilCaughtUp)
+	Enum(s, &c.FollowUntil, "follow-until", "end of following: by tare copy ctl finish or a signal, or once the target has caught up", FollowUntilFinished, FollowUntilCaughtUp)
 	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+binlog.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
 		HeartbeatOn, HeartbeatOff)
-	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a source that is a replica: heartbeats are written to its primary, with the account of --from, and must arrive through replication")
-	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "with --follow, how long a transaction that reads rows of the source lives, and so how long an ALTER TABLE there waits for it; without --follow all rows are read in one")
-	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the source's binary log that changes no copied table, and at which --follow stopped; may be given for each statement")
+	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a replica: heartbeats are written to its primary with the account of --from")
+	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads the source lives, and so how long an ALTER TABLE waits for it; without --follow all rows are read in one")
+	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the binary log that stopped --follow and changes no copied table; can be repeated")
 	c.Cutover.declare(s)
 	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
 	c.Throttle.declare(s)

@@ -18,11 +18,11 @@ type CopyCutover struct {
 }
 
 func (o *CopyCutover) declare(s *Set) {
-	s.Bool(&o.On, "cutover", "once the target has caught up, have --gateway switch its clients to it, and write their changes back to the source for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only once all targets have everything, and end")
+	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it, and write their changes back for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only")
 	s.Duration(&o.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
-	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; when it expires they resume where they were, and the cutover is retried; the gateway, or with --to-shard the server, ends the pause, also when this process is stopped or cut off")
+	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then they resume where they were, also when this process is stopped or cut off, and the cutover is retried")
 	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
-	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched (docs/tasks/switch-clients.md) are awaited before clients are paused; then the gateway closes them; 0: never close, do not switch")
+	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before the gateway closes them; 0: do not switch")
 	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
 }
 

@@ -13,7 +13,7 @@ import (
 func (c *Copy) declareMerge(s *Set) {
 	declare(s, &c.Sources, Option{
 		Name: "from-shard", Kind: "url", repeats: true,
-		Help: "account on one of several sources whose rows are merged into --to, instead of --from; --shard-by defines which rows a source has; repeated for each source, in the order of the shards",
+		Help: "account on one of several sources to merge into --to, instead of --from; repeated in the order of the shards",
 	}, parseControlURLs, formatControlURLs)
 }
 

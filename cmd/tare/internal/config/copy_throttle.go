@@ -33,13 +33,13 @@ func (t *CopyThrottle) declare(s *Set) {
 		Name: "replica", Kind: "url", repeats: true,
 		Help: "account on a replica of either side whose lag is limited: mysql://user:password@host:port; can be repeated",
 	}, parseControlURLs, formatControlURLs)
-	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running, including the copy's, at or below this; 0: no limit")
+	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running at or below this; 0: no limit")
 	s.String(&t.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")
 	declare(s, &t.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
 	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from mysql://… when empty")
 	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
-	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve that carries the live traffic, for --max-p99 and --cutover: http://host:8316"}, parseGatewayURL, GatewayURL.String)
-	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway, instead of user:password@ in its address; the role viewer for --max-p99, operator for --cutover")
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role viewer for --max-p99, operator for --cutover")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }

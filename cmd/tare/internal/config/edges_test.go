@@ -29,7 +29,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 			t.Errorf("not on the page: %s", line)
 		}
 	}
-	if n, want := strings.Count(string(page), "\n| `--"), strings.Count(options.String(), "\n| `--"); n != want {
+	if n, want := strings.Count(string(page), "- `--"), strings.Count(options.String(), "- `--"); n != want {
 		t.Errorf("the page has %d options, the commands have %d", n, want)
 	}
 }

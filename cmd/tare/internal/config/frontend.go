@@ -46,11 +46,11 @@ func NewFrontend() *Frontend {
 	s := newSet("frontend", &c.ConfigFile)
 	declare(s, &c.Downstreams, Option{
 		Name: "downstream", Kind: "urls",
-		Help: "replicas of one system, separated by commas: each shard is requested from one of them; for example http://mimir:8080/prometheus",
+		Help: "replicas of one system, separated by commas, such as http://mimir:8080/prometheus: each shard is requested from one",
 	}, parseURLs, formatURLs)
 	declare(s, &c.Members, Option{
 		Name: "member", Kind: "urls",
-		Help: "systems with different series, separated by commas: each shard is requested from all of them, and shared series appear once",
+		Help: "systems with different series, separated by commas: each shard is requested from all",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
@@ -58,7 +58,7 @@ func NewFrontend() *Frontend {
 	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
 		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
-	s.Int(&c.Shards, "shards", "16", 1, "shards that a request is split into unless its header Sharding-Control says otherwise; 1 does not split")
+	s.Int(&c.Shards, "shards", "16", 1, "shards of a request without the header Sharding-Control; 1 does not split")
 	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
 	s.Int(&c.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")
 	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "size limit of an uncompressed response; 0: no limit")
@@ -66,15 +66,15 @@ func NewFrontend() *Frontend {
 	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
 	declare(s, &c.Hedge, Option{
 		Name: "hedge", Kind: "share", Default: "0.05",
-		Help: "fraction of shard requests, from 0 to 1, that may be made a second time, on another replica if there is one: the last shard of a request that takes more than twice as long as the others; 0: none",
+		Help: "fraction of shard requests (0 to 1) that may be made twice, on another replica if there is one: the last shard if it takes more than twice as long as the others",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses: strict is Tare's, stdlib a plain one based on Go's jsontext that accepts the same; re-read from --config on SIGHUP",
+	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses; stdlib is a plain one that accepts the same; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
 	declare(s, &c.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
-		Help: "fraction of requests, from 0 to 1, decoded by both decoders, with differences counted and logged; re-read from --config on SIGHUP",
+		Help: "fraction of requests (0 to 1) decoded by both, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{

@@ -44,26 +44,26 @@ func (c *History) Enabled() bool { return c.Bucket.String() != "" }
 func (c *History) declare(s *Set) {
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
-		Help: "keep the history of every statement as time series, in blocks uploaded to this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it digests are counted in memory, since the start",
+		Help: "keep the history of every statement as time series in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it statements are counted in memory since the start",
 	}, parseBucket, bucketurl.URL.String)
 	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; without --bucket in memory, since the start; calls of further digests are counted together; 0: none, and no pages that require them")
+	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; further ones are counted together; 0: none, and no pages that require them")
 	s.Bytes(&c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
-	s.Bytes(&c.MaxText, "history-max-text", "16KiB", 1<<10, "length of a statement's text; a longer one is cut, also if long texts use an eighth of --history-bytes; at most 32KiB")
+	s.Bytes(&c.MaxText, "history-max-text", "16KiB", 1<<10, "length at which statement texts are cut, at most 32KiB; shorter if long texts use an eighth of --history-bytes")
 	declare(s, &c.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
 		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
 	}, parseLabels, formatLabels)
 	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
-	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size limit of blocks in --data-dir; beyond it the oldest is deleted, even if it was not uploaded")
+	s.Bytes(&c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size of blocks in --data-dir, beyond which the oldest is deleted, even if it was not uploaded")
 	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
-	s.Duration(&c.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they continue at the clock's time with another instance label")
-	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age, daily rollups not before --history-rollup-age; 0: never; not on a bucket with a compactor")
+	s.Duration(&c.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they get another instance label")
+	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age (daily ones: --history-rollup-age); 0: never; not beside a compactor")
 	s.Bytes(&c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
 	s.Duration(&c.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
 	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
 	s.Bytes(&c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
-	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; further ones queue; labels, series and expressions without series have another 1/16 of it")
+	s.Bytes(&c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; others queue; label and series requests have another 1/16")
 	c.Calls.declare(s, "history-queue-timeout")
 	c.DiskCache.declare(s, "history-")
 	c.Memcached.declare(s, "history-")

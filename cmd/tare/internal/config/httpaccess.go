@@ -27,10 +27,10 @@ type HTTPAccess struct {
 }
 
 func (h *HTTPAccess) declare(s *Set) {
-	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, in the format of Prometheus' exporters; its accounts are operators that see statement texts; this or --web-accounts-file is required when --http is not loopback")
-	s.String(&h.AccountsFile, "web-accounts-file", "file", "", "accounts of --http with roles: YAML, each with role (metrics, viewer or operator), texts, and password or token_sha256; re-read when it changes")
+	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts of --http, as of Prometheus' exporters; its accounts are operators that see statement texts; this or --web-accounts-file is required unless --http is loopback")
+	s.String(&h.AccountsFile, "web-accounts-file", "file", "", "accounts of --http: YAML with role (metrics, viewer or operator), texts, and password or token_sha256; re-read when it changes")
 	s.allowedHosts(&h.AllowedHosts)
-	s.Int(&h.HTTPConns, "http-max-connections", strconv.Itoa(DefaultHTTPConns), 2, "connections of --http, and requests in flight; one client address may have half; at most an eighth of the limit on open files")
+	s.Int(&h.HTTPConns, "http-max-connections", strconv.Itoa(DefaultHTTPConns), 2, "connections of --http, and requests in flight; half for one client address; at most an eighth of the limit on open files")
 }
 
 // need declares which options have no effect where --http may be off.
@@ -58,7 +58,7 @@ func (h *HTTPAccess) validate() (errs []error) {
 func (s *Set) allowedHosts(p *[]string) {
 	declare(s, p, Option{
 		Name: "http-allowed-hosts", Kind: "name[:port],…",
-		Help: "host names under which --http is reached, besides localhost, IP addresses and the host in --http, with the port that browsers use unless that is 80 or 443: requests with other names in Host or Origin are refused, which stops DNS rebinding",
+		Help: "names of --http besides localhost, IP addresses and its own host, with the port unless it is 80 or 443; requests with others in Host or Origin are refused, against DNS rebinding",
 	}, parseHosts, func(names []string) string { return strings.Join(names, ",") })
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,41 +129,98 @@ func WriteJSON(w io.Writer, sections []*Set) error {
 	return err
 }
 
-// WriteMarkdown writes the reference of all options.
+// WriteMarkdown writes the reference of all options. Those that several commands have with the same meaning come first.
 func WriteMarkdown(w io.Writer, sections []*Set) error {
 	var out bytes.Buffer
+	commands, needs := make(map[string]string), make(map[string]string)
+	several := func(o *Option) bool {
+		return strings.Contains(commands[markdown(o)], ",") && (noEffect(o) == "" || needs[markdown(o)] == noEffect(o))
+	}
 	for _, s := range sections {
-		fmt.Fprintf(&out, "## tare %s\n\n", s.Name)
-		fmt.Fprintf(&out, "| flag | environment | value | default | meaning |\n|---|---|---|---|---|\n")
 		for _, o := range s.options {
-			def := ""
-			if o.Default != "" {
-				def = "`" + o.Default + "`"
+			line := markdown(o)
+			if needs[line] == "" {
+				needs[line] = noEffect(o)
 			}
-			fmt.Fprintf(&out, "| `--%s` | `%s` | %s | %s | %s |\n", o.Name, o.Env(), escapeCell(o.Kind), def, escapeCell(o.Help+noEffect(o)))
+			if commands[line] != "" {
+				commands[line] += ", "
+			}
+			commands[line] += s.Name
 		}
+	}
+	out.WriteString("## Options of several commands\n")
+	var order []string // lists of commands
+	shared := make(map[string][]*Option)
+	for _, s := range sections {
+		for _, o := range s.options {
+			in := commands[markdown(o)]
+			if !several(o) || slices.ContainsFunc(shared[in], func(other *Option) bool { return other.Name == o.Name }) {
+				continue
+			}
+			if shared[in] == nil {
+				order = append(order, in)
+			}
+			shared[in] = append(shared[in], o)
+		}
+	}
+	for _, in := range order {
+		fmt.Fprintf(&out, "\nOf %s:\n\n", in)
+		writeOptions(&out, shared[in])
+	}
+	for _, s := range sections {
+		fmt.Fprintf(&out, "\n## tare %s\n\n", s.Name)
+		writeOptions(&out, slices.DeleteFunc(slices.Clone(s.options), several))
 		for _, b := range s.blocks {
 			fmt.Fprintf(&out, "\nIn the file only: `%s`, %s.\n", b.name, b.help)
 		}
-		out.WriteByte('\n')
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-// noEffect returns what an option needs, for the end of its meaning.
-func noEffect(o *Option) string {
-	if len(o.needs) == 0 {
-		return ""
+// writeOptions writes a list of options, those that need the same together.
+func writeOptions(out *bytes.Buffer, options []*Option) {
+	for rest := options; len(rest) > 0; {
+		needs := noEffect(rest[0])
+		n := slices.IndexFunc(rest, func(o *Option) bool { return noEffect(o) != needs })
+		if n < 0 {
+			n = len(rest)
+		}
+		together := needs != "" && n > 1
+		if together {
+			fmt.Fprintf(out, "- No effect %s:\n", needs)
+		}
+		for _, o := range rest[:n] {
+			switch {
+			case together:
+				fmt.Fprintf(out, "  - %s\n", markdown(o))
+			case needs != "":
+				fmt.Fprintf(out, "- %s. No effect %s\n", markdown(o), needs)
+			default:
+				fmt.Fprintf(out, "- %s\n", markdown(o))
+			}
+		}
+		rest = rest[n:]
 	}
+}
+
+// markdown returns the flag of an option with the form of its value, its default and its meaning.
+func markdown(o *Option) string {
+	flag, def := o.Name, ""
+	if o.Kind != "bool" {
+		flag += " " + o.Kind
+	}
+	if o.Default != "" && (o.Kind != "bool" || o.Default != "false") {
+		def = " (`" + o.Default + "`)"
+	}
+	return fmt.Sprintf("`--%s`%s: %s", flag, def, o.Help)
+}
+
+// noEffect returns what an option needs: "without --bucket".
+func noEffect(o *Option) string {
 	var all []string
 	for _, n := range o.needs {
 		all = append(all, n.without)
 	}
-	return ". No effect " + strings.Join(all, ", or ")
-}
-
-// escapeCell escapes a text for a cell of a table.
-func escapeCell(text string) string {
-	return string(bytes.ReplaceAll([]byte(text), []byte("|"), []byte(`\|`)))
+	return strings.Join(all, ", or ")
 }

@@ -102,7 +102,7 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
 	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only records with more "+rows+" than this; 0: no condition")
 	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only failures")
-	s.Int(&l.OneIn, "log-one-in", "0", 0, "log a random one in this many of the records that meet no other condition, with the factor in the line; 0: none of them, or all if there is no condition")
+	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many, at random, of the records that meet no other condition; 0: none, or all without conditions")
 	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most this many per second and "+digest+"; 0: no limit")
 	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
 	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0: never")

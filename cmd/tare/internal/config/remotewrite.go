@@ -59,7 +59,7 @@ func (c *RemoteWrite) enabled() bool { return c.URL.url != nil }
 func (c *RemoteWrite) declare(s *Set) {
 	declare(s, &c.URL, Option{
 		Name: "history-remote-write", Kind: "url",
-		Help: "send the history's series to this receiver of Prometheus' remote write too: https://user:password@host/api/v1/write; see docs/tasks/send-history-to-prometheus.md",
+		Help: "send the history to this receiver of remote write too: https://user:password@host/api/v1/write",
 	}, parseRemoteURL, RemoteURL.String)
 	Enum(s, &c.Version, "history-remote-write-version", "version of remote write that the receiver takes; 1.0 does not confirm samples", remotewrite.V2, remotewrite.V1)
 	s.String(&c.TokenFile, "history-remote-write-token-file", "file", "", "file with a bearer token for the receiver; re-read for each request")

@@ -39,7 +39,7 @@ type Rowstream struct {
 func NewRowstream() *Rowstream {
 	c := &Rowstream{}
 	s := newSet("rowstream", &c.ConfigFile)
-	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; SELECT is enough, with REPLICATION SLAVE and REPLICATION CLIENT for --follow; every client that may connect can read what the account can")
+	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; with SELECT, and REPLICATION SLAVE and REPLICATION CLIENT for --follow; clients can read all that it can")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
 	c.FromKey.declare(s, "from")
 	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates to verify --from with (PEM); those of the system when empty")

@@ -39,7 +39,7 @@ func newSet(name string, configFile *string) *Set {
 	s := &Set{Name: name}
 	declare(s, configFile, Option{
 		Name: configOption, Kind: "file", notFile: true,
-		Help: "YAML file with these options under " + name + ":",
+		Help: "YAML file with options, under the name of the command",
 	}, parseString, formatString)
 	return s
 }

@@ -91,27 +91,27 @@ func NewStore() *Store {
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
-	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; as many run concurrently as fit with the memory that each needs by its plan, the others queue; labels, series and expressions without series have another 1/16 of it")
+	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
 	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	c.DiskCache.declare(s, "")
 	c.Memcached.declare(s, "")
-	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for their clients (HTTP, and label names and values over gRPC), a quarter of it for each; larger ones are written while their query is running")
+	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each; larger ones are written while their query runs")
 	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of 17/16 of --process-bytes, --index-cache-bytes, --response-bytes and 192MiB, and the memory of --cache-dir and --cache-memcached")
-	s.String(&c.TenantLimits, "tenant-limits", "file", "", "limits of memory, concurrent requests and queue for each tenant, or client of a bucket without tenants (YAML); re-read on SIGHUP")
+	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits for each tenant, or client of a bucket without tenants; re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
-	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes limits it to fewer if they do not fit, at 16 bytes each; 0: limited only by --query-bytes")
+	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
 	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
 	c.Calls.declare(s, "queue-timeout")
-	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data of its response, or leaves its request incomplete, for this long")
+	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data, or leaves its request incomplete, for this long")
 	declare(s, &c.Features, Option{
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
-	Enum(s, &c.Partial, "partial", "queries whose time range has blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny them",
+	Enum(s, &c.Partial, "partial", "queries over blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
