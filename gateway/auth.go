@@ -67,9 +67,9 @@ func (a *authentication) ok(p []byte) error {
 	if err := ok.Decode(p, a.caps); err != nil {
 		return a.refuse(a.backendError("authentication", err))
 	}
-	a.recordStatus(ok.Status)
+	a.modes.setStatus(ok.Status)
 	if a.proof != nil { // the server has not requested another method
-		a.to.methods.learn(a.user, a.plugin)
+		a.to.methods.learn(a.modes.user, a.plugin)
 	}
 	if len(a.schemaLater) > 0 {
 		var err error
@@ -77,7 +77,7 @@ func (a *authentication) ok(p []byte) error {
 			return err
 		}
 	}
-	if a.userUnknown() {
+	if a.modes.isUserUnknown() {
 		var err error
 		if p, err = a.learnUser(p); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (a *authentication) failed(p []byte) error {
 	}
 	refused := &clientError{errno: e.Number, msg: string(e.Message)}
 	if e.Number == mysqlwire.ErrnoUserBlocked && !a.changesUser {
-		a.to.blocked.add(a.user, refused.msg)
+		a.to.blocked.add(a.modes.user, refused.msg)
 	}
 	if a.pre41 {
 		_ = a.sendError(a.client.Seq, refused, false)
@@ -196,14 +196,14 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 	if err := a.startMethod(plugin, sw.Data); err != nil {
 		return false, err
 	}
-	if a.maria && plugin == mysqlconn.PluginNative && isOld(named) {
+	if a.modes.maria && plugin == mysqlconn.PluginNative && isOld(named) {
 		return false, a.refuse(a.tooOld())
 	}
 	if plugin == oldPassword && !sw.Old && isNative(named) {
 		return false, a.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: the server has not checked whether it permits the account's old authentication method; connect again"})
 	}
 	// MariaDB requests the native method of each client that changes its user, of old ones too.
-	requested := sw.Old || a.changesUser && a.maria && plugin == mysqlconn.PluginNative
+	requested := sw.Old || a.changesUser && a.modes.maria && plugin == mysqlconn.PluginNative
 	if !requested && !a.caps.Has(mysqlwire.CapPluginAuth) {
 		return false, a.refuse(a.tooOld())
 	}
@@ -213,9 +213,9 @@ func (a *authentication) switchMethod(p []byte) (proven bool, err error) {
 // startMethod records the method and the challenge that the backend continues with.
 func (a *authentication) startMethod(plugin string, challenge []byte) error {
 	if !a.changesUser {
-		a.to.methods.learn(a.user, plugin)
+		a.to.methods.learn(a.modes.user, plugin)
 		if a.queriesMethod {
-			a.to.methods.finish(a.user)
+			a.to.methods.finish(a.modes.user)
 			a.queriesMethod = false
 		}
 	}

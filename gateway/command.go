@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A message is the current command, as far as it is in the client's buffer.
@@ -245,7 +243,7 @@ func (s *session) initDB() error {
 		return err
 	}
 	if s.resp.Errno == 0 {
-		s.nameSchema(name)
+		s.modes.useSchema(name)
 	}
 	return nil
 }
@@ -257,12 +255,9 @@ func (s *session) resetConnection() error {
 	if s.resp.Errno == 0 {
 		s.statements.clear()
 		s.transaction = 0 // rolled back
-		s.mode = sqldigest.Mode(0).WithServer(s.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
-		s.modesUnknown = true // the server's defaults, unless its response reports them
-		s.recordStatus(s.resp.Status)
+		s.modes.reset(s.resp.Status)
 		s.clearReplayState()
 		s.wasReset = true
-		s.rescope()
 	}
 	return nil
 }
@@ -282,11 +277,11 @@ func (s *session) changeUser() error {
 	if err := l.checkClearResponse(u.AuthPlugin, u.AuthResponse, s.backend.IsTLS()); err != nil {
 		return err
 	}
-	if !s.srv.users.transfer(string(s.user), string(appendUser(nil, u.User))) {
+	if !s.srv.users.transfer(s.modes.user, userName(u.User)) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
 	}
-	user, schema := slices.Clone(s.user), slices.Clone(s.schema)
-	s.user, s.schema = appendUser(s.user[:0], u.User), appendSchema(s.schema[:0], u.Database)
+	user, schema := s.modes.user, s.modes.schema
+	s.modes.logIn(userName(u.User), schemaName(u.Database))
 	plugin := append([]byte(nil), u.AuthPlugin...)
 	if err := s.sendChangeUser(&u); err != nil {
 		return err
@@ -302,8 +297,8 @@ func (s *session) changeUser() error {
 	case errors.Is(err, errDenied):
 		// A backend may keep the connection, as MariaDB does, with its previous user; the prepared statements
 		// are dropped either way. A backend that does not keep it hangs up.
-		s.srv.users.undoTransfer(string(s.user), string(user))
-		s.user, s.schema = append(s.user[:0], user...), append(s.schema[:0], schema...)
+		s.srv.users.undoTransfer(s.modes.user, user)
+		s.modes.logIn(user, schema)
 	case err != nil:
 		return err
 	default:
@@ -312,9 +307,9 @@ func (s *session) changeUser() error {
 		s.show()
 	}
 	s.transaction = 0 // rolled back
-	s.forgetModes()   // only the backend knows which user's modes apply now
+	s.modes.forget()  // only the backend knows which user's modes apply now
 	s.statements.clear()
-	s.rescope()
+	s.modes.rescope()
 	return s.clearDeadlines(0)
 }
 
@@ -329,7 +324,7 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 			"Tare switched this session to %s: a client without CLIENT_PLUGIN_AUTH has to reconnect to change its user", s.to.Addr))
 	case s.moved:
 		again.AuthPlugin, again.AuthResponse = []byte(unknownMethod), nil
-	case s.maria || !s.caps.Has(mysqlwire.CapPluginAuth) && s.offered.Has(mysqlwire.CapPluginAuth): // see addAuthMethod
+	case s.modes.maria || !s.caps.Has(mysqlwire.CapPluginAuth) && s.offered.Has(mysqlwire.CapPluginAuth): // see addAuthMethod
 		var err error
 		if again, caps, err = s.readableChange(again); err != nil {
 			return err

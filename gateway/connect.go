@@ -9,7 +9,6 @@ import (
 
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // unknownMethod is the name of an authentication method that does not exist: a server responds to it by
@@ -37,8 +36,7 @@ func (l *login) connect(ctx context.Context) error {
 	l.backend, l.hello = g.conn, g.hello
 	l.peer.Store(l.backend)
 	l.connID = l.hello.ConnectionID
-	l.maria = bytes.Contains(l.hello.ServerVersion, []byte("MariaDB"))
-	l.setMode(l.mode.WithServer(sqldigest.ParseServer(string(l.hello.ServerVersion))))
+	l.modes.setServer(string(l.hello.ServerVersion))
 	return l.setDeadlines(l.deadline, 0)
 }
 
@@ -147,7 +145,7 @@ func (l *login) backendCaps() mysqlwire.Capability {
 // the backend.
 func (l *login) logInBackend() error {
 	defer l.releaseMethod()
-	if e := l.to.blocked.of(l.user); e != nil {
+	if e := l.to.blocked.of(l.modes.user); e != nil {
 		return fmt.Errorf("%w: %w", errDenied, l.refuse(e))
 	}
 	if err := l.refuseMiscounted(); err != nil {
@@ -200,7 +198,7 @@ func (l *login) logInBackend() error {
 // releaseMethod lets other logins of the user proceed if they wait for this one to determine the method.
 func (l *login) releaseMethod() {
 	if l.queriesMethod {
-		l.to.methods.finish(l.user)
+		l.to.methods.finish(l.modes.user)
 		l.queriesMethod = false
 	}
 }
@@ -226,10 +224,10 @@ func (l *login) challenge(a *authentication) (method string, response []byte, er
 		a.salt = append(a.salt[:0], l.hello.AuthData...)
 		return method, response, nil
 	}
-	if l.maria && isOld(l.response.AuthPlugin) {
+	if l.modes.maria && isOld(l.response.AuthPlugin) {
 		return unknownMethod, nil, nil // see switchMethod
 	}
-	method, l.queriesMethod = l.to.methods.of(l.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
+	method, l.queriesMethod = l.to.methods.of(l.modes.user, time.Now().Add(responseTimeout/2)) // the remaining time is for the client
 	if method != mysqlconn.PluginNative && method != mysqlconn.PluginSHA2 || len(l.hello.AuthData) != challengeLen {
 		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only
 	}
@@ -270,7 +268,7 @@ func (l *login) responded() string {
 	default:
 		return ""
 	}
-	known := l.to.methods.known(l.user)
+	known := l.to.methods.known(l.modes.user)
 	if known == "" || known == method || known == oldPassword && method == mysqlconn.PluginNative {
 		return method // MariaDB decides by this method whether secure_auth forbids the old one
 	}

@@ -128,7 +128,7 @@ func (s *session) killTarget(id uint64) (now uint32, moved bool, refusal *client
 
 // kill serves a KILL statement.
 func (s *session) kill() error {
-	start, end, ok := killed(s.rec.Text, s.mode)
+	start, end, ok := killed(s.rec.Text, s.modes.mode)
 	if !ok {
 		return s.exchange()
 	}

@@ -41,7 +41,7 @@ func (s *Server) Modes(greeted uint32) (schema string, mode sqldigest.Mode) {
 	defer s.registry.mu.Unlock()
 	for ses := range s.registry.sessions {
 		if ses.shown.greeted.Load() == greeted {
-			return ses.schemaName, ses.mode
+			return ses.modes.schema, ses.modes.mode
 		}
 	}
 	return "", 0

@@ -234,7 +234,7 @@ func TestPlanMissLeavesItsLoop(t *testing.T) {
 			default:
 			}
 			task.Yield()
-			if busy.modesUnknown && busy.phase.Load() == phaseBusy {
+			if busy.modes.unknown && busy.phase.Load() == phaseBusy {
 				n.searching++
 			}
 			// On the loop: the session is suspended, by Block where it has the text and neither waits nor has sent it.

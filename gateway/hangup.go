@@ -112,7 +112,7 @@ func (s *session) interruptedIdle() error {
 	case causes&causeDrainLimit != 0:
 		return s.notifyShutdown("a transaction was still open after --drain-timeout")
 	case causes&causeDrain != 0:
-		if s.status.Has(mysqlwire.StatusInTrans) {
+		if s.modes.status.Has(mysqlwire.StatusInTrans) {
 			return s.clearDeadlines(causeDrain | causeMove)
 		}
 		return s.notifyShutdown("Tare is shutting down")
@@ -122,7 +122,7 @@ func (s *session) interruptedIdle() error {
 		if !s.overdue() {
 			break
 		}
-		if s.status.Has(mysqlwire.StatusInTrans) {
+		if s.modes.status.Has(mysqlwire.StatusInTrans) {
 			return s.endIdle(0, "no command within an open transaction")
 		}
 		return s.endIdle(0, "no command")
@@ -145,7 +145,7 @@ func (s *session) endIdle(seq uint8, what string) error {
 
 // idleErrno returns the error number that clients of the backend's product expect for an idle time-out.
 func (s *session) idleErrno() mysqlwire.Errno {
-	if s.maria {
+	if s.modes.maria {
 		return mysqlwire.ErrnoNetReadInterrupted
 	}
 	return mysqlwire.ErrnoClientIdle

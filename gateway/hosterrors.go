@@ -63,11 +63,11 @@ const filenameCollation = 17
 // refuseMiscounted refuses logins that the server would count as handshake errors, and prepares the rest of the
 // login.
 func (l *login) refuseMiscounted() error {
-	if kind := l.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
+	if kind := l.modes.mode.Server().Kind; kind != sqldigest.ServerMariaDB && kind != sqldigest.ServerMySQL {
 		return nil
 	}
 	c := sqldigest.CharsetOfCollation(uint16(l.response.Charset)).String()
-	if l.maria && l.response.Charset == filenameCollation {
+	if l.modes.maria && l.response.Charset == filenameCollation {
 		c = "filename"
 	}
 	switch c {
@@ -77,7 +77,7 @@ func (l *login) refuseMiscounted() error {
 	}
 	// MariaDB counts a schema name that is not valid in the login's character set; in COM_INIT_DB it does
 	// not.
-	if l.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isPlain(l.response.Database) {
+	if l.modes.maria && l.caps.Has(mysqlwire.CapConnectWithDB) && !isPlain(l.response.Database) {
 		l.schemaLater = append([]byte(nil), l.response.Database...)
 		l.response.Database = nil
 	}
@@ -118,7 +118,7 @@ func (l *login) addAuthMethod(out *mysqlwire.HandshakeResponse) (err error) {
 // tooOld returns the server's error for a client of an older protocol.
 func (s *session) tooOld() *clientError {
 	product := "MySQL"
-	if s.maria {
+	if s.modes.maria {
 		product = "MariaDB"
 	}
 	return &clientError{errno: mysqlwire.ErrnoAuthNotSupported, msg: "Client does not support authentication protocol requested by server; consider upgrading " + product + " client"}

@@ -261,7 +261,7 @@ func (s *session) inCommand() bool {
 // info returns the session's state without its text.
 func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
 	i := SessionInfo{
-		Number: s.number, Command: s.commands.Load(), Connection: s.connID, User: s.userName, Client: s.remote, Schema: s.schemaName,
+		Number: s.number, Command: s.commands.Load(), Connection: s.connID, User: s.modes.user, Client: s.remote, Schema: s.modes.schema,
 		Activity: s.activity(w, now),
 	}
 	if s.to != nil {
@@ -404,7 +404,7 @@ func (s *session) endHold() {
 // killedError is the error for the client of a killed session.
 func (s *session) killedError() *clientError {
 	e := &clientError{errno: mysqlwire.ErrnoQueryInterrupted, msg: "Tare closed this connection: an operator killed the session"}
-	if s.maria {
+	if s.modes.maria {
 		e.errno = mysqlwire.ErrnoConnectionKilled
 	}
 	return e

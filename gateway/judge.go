@@ -46,8 +46,8 @@ func (s *session) judge() *clientError {
 	default:
 		sql, hidden = []byte("SHOW BINLOG EVENTS"), true
 	}
-	s.followRules()
-	mode := s.mode
+	s.modes.followRules()
+	mode := s.modes.mode
 	if !s.msg.whole {
 		hidden = true
 	}
@@ -56,12 +56,12 @@ func (s *session) judge() *clientError {
 	}
 	var d sqldigest.Digester
 	digest := d.Digest(sql, mode)
-	scope := s.srv.opts.Planner.ScopeOf(s.schema, s.user, mode)
+	scope := s.modes.scopeIn(s.modes.schema, mode)
 	if d.Divergent() {
 		scope = scope.Divergent()
 	}
 	s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
-		SQL: sql, Complete: true, Text: d.Text(), Digest: digest, Scope: scope, Schema: s.schema, User: s.user, Mode: mode,
+		SQL: sql, Complete: true, Text: d.Text(), Digest: digest, Scope: scope, Schema: []byte(s.modes.schema), User: []byte(s.modes.user), Mode: mode,
 	})
 	return s.refusal()
 }

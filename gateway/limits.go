@@ -190,26 +190,26 @@ const (
 )
 
 // of returns the error for a blocked user, otherwise nil.
-func (b *blockedUsers) of(user []byte) *clientError {
+func (b *blockedUsers) of(user string) *clientError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	u, ok := b.until[string(user)]
+	u, ok := b.until[user]
 	if !ok {
 		return nil
 	}
 	if !time.Now().Before(u.until) {
-		delete(b.until, string(user))
+		delete(b.until, user)
 		return nil
 	}
 	return &clientError{errno: mysqlwire.ErrnoUserBlocked, msg: u.msg}
 }
 
 // add records that the server has refused a login of the user.
-func (b *blockedUsers) add(user []byte, msg string) {
+func (b *blockedUsers) add(user string, msg string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until == nil || len(b.until) >= maxBlocked {
 		b.until = make(map[string]blockedUser)
 	}
-	b.until[string(user)] = blockedUser{time.Now().Add(blockedLife), msg}
+	b.until[user] = blockedUser{time.Now().Add(blockedLife), msg}
 }

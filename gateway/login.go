@@ -53,8 +53,8 @@ func (l *login) run(ctx context.Context) error {
 		return err
 	}
 	l.charset, l.maxPacket = l.response.Charset, l.response.MaxPacket
-	l.forgetModes() // init_connect and the server's settings may have changed them
-	l.rescope()
+	l.modes.forget() // init_connect and the server's settings may have changed them
+	l.modes.rescope()
 	if l.compresses && len(l.client.Buffered()) == 0 {
 		l.client.AcceptCompression()
 	}
@@ -157,14 +157,14 @@ func (l *login) readLogin() error {
 	l.compresses = l.response.Capabilities.Has(mysqlwire.CapCompress)
 	l.response.Capabilities &= l.offered
 	l.caps = l.response.Capabilities
-	if !l.caps.Has(mysqlwire.CapSecureConnection) && (!l.maria || len(l.response.AuthResponse) > 0) {
+	if !l.caps.Has(mysqlwire.CapSecureConnection) && (!l.modes.maria || len(l.response.AuthResponse) > 0) {
 		return l.refuse(l.tooOld()) // servers would count it as a handshake error
 	}
-	l.user = appendUser(l.user[:0], l.response.User)
-	l.schema = l.schema[:0]
+	schema := ""
 	if l.caps.Has(mysqlwire.CapConnectWithDB) {
-		l.schema = appendSchema(l.schema, l.response.Database)
+		schema = schemaName(l.response.Database)
 	}
+	l.modes.logIn(userName(l.response.User), schema)
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (l *login) startTLS(request []byte) ([]byte, error) {
 
 // admit counts the connection against its user's limit.
 func (l *login) admit() error {
-	if l.srv.users.acquire(string(l.user)) {
+	if l.srv.users.acquire(l.modes.user) {
 		l.entered = true
 		return nil
 	}

@@ -22,7 +22,7 @@ func (s *session) longText() error {
 	if err != nil {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
-	s.digester.Reset(s.mode)
+	s.digester.Reset(s.modes.mode)
 	if s.msg.cmd == mysqlwire.ComQuery && s.executesSeveral() && s.srv.opts.Planner.HasRules() {
 		s.parts = newParts(s)
 	}
@@ -48,7 +48,7 @@ func (s *session) longText() error {
 // executesSeveral reports whether the server executes several statements of a text one after the other. TiDB parses
 // all of them first.
 func (s *session) executesSeveral() bool {
-	return s.takesSeveral() && s.mode.Server().Kind != sqldigest.ServerTiDB
+	return s.takesSeveral() && s.modes.mode.Server().Kind != sqldigest.ServerTiDB
 }
 
 // A longStatement is a statement that is forwarded in pieces. see is called for each piece after the first

@@ -35,9 +35,9 @@ func sessionBytes() int64 {
 // weigh has to recompute the session's cost.
 func (s *session) buffersOf() int {
 	n := s.bufferSize(clientSide) + s.bufferSize(backendSide)
-	n += cap(s.errBuf) + cap(s.salt) + cap(s.user) + cap(s.schema)
+	n += cap(s.errBuf) + cap(s.salt)
 	n += cap(s.sets.text) + cap(s.sets.ends)
-	n += len(s.userName) + len(s.schemaName)
+	n += len(s.modes.user) + len(s.modes.schema)
 	for _, long := range s.long {
 		if long {
 			n++
@@ -70,8 +70,8 @@ func (s *session) weigh() {
 	bytes := sessionBytes()
 	bytes += int64(heapsize.Object(uintptr(s.bufferSize(clientSide)), false) + heapsize.Object(uintptr(s.bufferSize(backendSide)), false))
 	bytes += int64(heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
-	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.Bytes(s.user) + heapsize.Bytes(s.schema) +
-		heapsize.String(s.userName) + heapsize.String(s.schemaName))
+	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) +
+		heapsize.String(s.modes.user) + heapsize.String(s.modes.schema))
 	bytes += s.statements.heapBytes()
 	for at, c := range [...]*mysqlconn.Conn{clientSide: s.client, backendSide: s.backend} {
 		if c.IsTLS() {

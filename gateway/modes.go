@@ -1,219 +1,130 @@
 package gateway
 
 import (
-	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/mysql/sqlplan"
 )
 
-const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"
-
-// ensureModes queries the backend for the default schema and the modes that decide how text is read, if they are
-// not known: after a login, where the server's settings apply, and after a statement whose text does not
-// determine the new modes, such as SET character_set_client = @saved in mysqldump's dumps. Rules and
-// redaction depend on them.
-func (s *session) ensureModes() error {
-	if !s.modesUnknown {
-		return nil
-	}
-	if s.readsLastStatement() {
-		return nil
-	}
-	s.modesUnknown = false
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
-	if s.userUnknown() {
-		if err := s.resolveLate(); err != nil {
-			return err
-		}
-	}
-	if err := s.internalQuery(modesQuery); err != nil {
-		return s.writeFailed(err)
-	}
-	row, _, err := s.readInternalRow(s.fillBackend)
-	switch {
-	case err != nil:
-		return s.internalFailed(err)
-	case row == nil: // for example an account whose password has expired
-		s.forgetModes()
-	default:
-		s.setMode(s.mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1]))
-		s.reportSchema(row[2])
-	}
-	return nil
+// Modes are what the text of a session's statements does not show about their meaning: the default schema, the user, the
+// server's status, sql_mode and character set, and the rules. Only its methods change them.
+type modes struct {
+	planner *sqlplan.Planner
+	user    string           // starts with unresolved until the server has reported it
+	schema  string           // "": none, or unknown
+	status  mysqlwire.Status // of the last OK or EOF
+	mode    sqldigest.Mode
+	scope   sqlplan.Scope // of the fields above
+	rules   uint64        // epoch of the rules that scope was computed under
+	unknown bool          // query the server before the next statement
+	maria   bool          // the server is MariaDB, whose status reports ANSI_QUOTES
 }
 
-// internalFailed returns the end of a session that could not read the response to an internal query.
-func (s *session) internalFailed(err error) error {
-	if broken, ok := errors.AsType[*protocolError](err); ok {
-		return s.backendBroken(broken.err)
+// logIn records the names of a login that has started. Its end calls rescope.
+func (m *modes) logIn(user, schema string) { m.user, m.schema = user, schema }
+
+// setUser records the user that the server reports.
+func (m *modes) setUser(name []byte) {
+	m.user = string(name)
+	m.rescope()
+}
+
+// isUserUnknown reports whether the server has yet to report the session's user.
+func (m *modes) isUserUnknown() bool { return len(m.user) > 0 && m.user[0] == unresolved }
+
+// useSchema records that the client has selected a schema. The server is queried for a name that is not plain.
+func (m *modes) useSchema(name []byte) {
+	m.unknown = m.unknown || !isPlain(name)
+	m.schema = schemaName(name)
+	m.rescope()
+}
+
+// reportSchema records the default schema that the server reports.
+func (m *modes) reportSchema(name []byte) {
+	if !isReported(name) {
+		name = nil
 	}
-	return err
+	m.schema = string(name)
+	m.rescope()
 }
 
-// resolveLate resolves the user of a session after its login.
-func (s *session) resolveLate() error {
-	tooMany, err := s.resolveUser(s.fillBackend)
-	switch {
-	case err != nil:
-		return s.internalFailed(err)
-	case tooMany != nil:
-		return s.violation(s.msg.seq+1, tooMany.errno, tooMany.msg)
+// setServer records the server's product by the version in its greeting.
+func (m *modes) setServer(version string) {
+	m.maria = strings.Contains(version, "MariaDB")
+	m.set(m.mode.WithServer(sqldigest.ParseServer(version)))
+}
+
+// setStatus records the server's status, which includes modes that change how SQL is read. It does not allocate.
+func (m *modes) setStatus(st mysqlwire.Status) {
+	m.status = st
+	mode := m.mode &^ sqldigest.NoBackslashEscapes
+	if st.Has(mysqlwire.StatusNoBackslashEscapes) {
+		mode |= sqldigest.NoBackslashEscapes
 	}
-	return nil
-}
-
-// readsLastStatement reports whether the command may read what the server keeps of the previous statement,
-// which an internal query would replace.
-func (s *session) readsLastStatement() bool {
-	switch s.msg.cmd {
-	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
-		return s.mayReadLast(s.msg.body)
-	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
-		st := s.statements.find(s.msg.body)
-		return st != nil && st.readsLast
+	if st.Has(mysqlwire.StatusMariaANSIQuotes) {
+		mode |= sqldigest.ANSIQuotes
+	} else if m.maria {
+		mode &^= sqldigest.ANSIQuotes
 	}
-	return false
+	m.set(mode)
 }
 
-// mayReadLast searches a long text outside the loop.
-func (s *session) mayReadLast(text []byte) bool {
-	if len(text) < blockText {
-		return mayReadLast(text)
-	}
-	return s.longMayReadLast(text)
-}
+// setSQLMode records the modes that a SET of sql_mode determines.
+func (m *modes) setSQLMode(mode sqldigest.Mode) { m.set(m.mode&^sqlModes | mode&sqlModes) }
 
-func (s *session) longMayReadLast(text []byte) (may bool) {
-	s.task.Block(func() { may = mayReadLast(text) })
-	return may
-}
-
-// mayReadLast searches for words anywhere in the text, because the modes for reading it are not known.
-func mayReadLast(text []byte) bool {
-	for i, b := range text {
-		var word string
-		switch b | 0x20 {
-		case 'r':
-			word = "ROW_COUNT"
-		case 'f':
-			word = "FOUND_ROWS"
-		case 'w':
-			word = "WARNING"
-		case 'e':
-			word = "ERROR"
-		case 'd':
-			word = "DIAGNOSTICS"
-		case 'o':
-			word = "OPTIMIZER_TRACE"
-		case 'p':
-			word = "PROFIL"
-		case 's':
-			word = "STATUS"
-		default:
-			continue
-		}
-		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
-			return true
-		}
-	}
-	return false
-}
-
-// forgetModes marks the modes as unknown: the next statement has no text in logs and is refused by rules
-// about its effects, and the modes are queried before the statement after it.
-func (s *session) forgetModes() {
-	s.setMode(s.mode.WithCharset(0) | sqldigest.UnknownSQLMode)
-	s.modesUnknown = true
-}
+// sqlModes are the parts of a mode that sql_mode decides.
+const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode
 
 // setCharset records a change of the connection's character set. 0 means unknown: it is queried before the
 // next statement.
-func (s *session) setCharset(c sqldigest.Charset) {
-	s.setMode(s.mode.WithCharset(c))
-	s.modesUnknown = s.modesUnknown || s.mode.Unknown()
+func (m *modes) setCharset(c sqldigest.Charset) {
+	m.set(m.mode.WithCharset(c))
+	m.unknown = m.unknown || m.mode.Unknown()
 }
 
-func (s *session) setMode(mode sqldigest.Mode) {
-	if mode != s.mode {
-		s.mode = mode
-		s.rescope()
+// report records the modes and the default schema that the server reports.
+func (m *modes) report(charset, sqlMode, schema []byte) {
+	m.unknown = false
+	m.set(m.mode.WithCharset(sqldigest.CharsetNamed(charset)).WithSQLMode(sqlMode))
+	m.reportSchema(schema)
+}
+
+// forget marks the modes as unknown: the next statement has no text in logs and is refused by rules
+// about its effects, and the modes are queried before the statement after it.
+func (m *modes) forget() {
+	m.set(m.mode.WithCharset(0) | sqldigest.UnknownSQLMode)
+	m.unknown = true
+}
+
+// reset records COM_RESET_CONNECTION: the server's defaults apply, unless the status of its response reports others.
+func (m *modes) reset(st mysqlwire.Status) {
+	m.mode = sqldigest.Mode(0).WithServer(m.mode.Server()).WithCharset(0) | sqldigest.UnknownSQLMode
+	m.unknown = true
+	m.setStatus(st)
+	m.rescope()
+}
+
+func (m *modes) set(mode sqldigest.Mode) {
+	if mode != m.mode {
+		m.mode = mode
+		m.rescope()
 	}
 }
 
-// A protocolError is a protocol violation in the response to an internal query.
-type protocolError struct{ err error }
+// rescope recomputes the parts of a plan's key besides the text.
+func (m *modes) rescope() { m.scope = m.scopeIn(m.schema, m.mode) }
 
-func (e *protocolError) Error() string { return e.err.Error() }
-
-// internalQuery sends an internal query to the backend between commands. The response is one row of three columns and
-// fits the buffer.
-func (s *session) internalQuery(sql string) error {
-	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
-	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
-	return err
+// scopeIn returns the scope of a statement in another schema and mode.
+func (m *modes) scopeIn(schema string, mode sqldigest.Mode) sqlplan.Scope {
+	return m.planner.ScopeOf([]byte(schema), []byte(m.user), mode)
 }
 
-// readInternalRow reads the response to internalQuery; fill reads more of it. The row is a view of the buffer, valid until the
-// next read; it is nil if the server responded with something else.
-func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
-	s.internal = true
-	defer func() { s.internal = false }()
-	var r mysqlwire.Response
-	for done := false; !done; {
-		if err := fill(); err != nil {
-			return nil, 0, err
-		}
-		r.Begin(mysqlwire.ComQuery, s.caps, 1)
-		_, ev, err := r.Scan(s.backend.Buffered())
-		if err != nil {
-			return nil, 0, &protocolError{err}
-		}
-		done = ev == mysqlwire.EventDone
+// followRules recomputes the scope if the rules have changed.
+func (m *modes) followRules() {
+	if epoch := m.planner.RulesEpoch(); epoch != m.rules {
+		m.rules = epoch
+		m.rescope()
 	}
-	if r.Rows == 1 {
-		if row, err = s.modesRow(s.backend.Buffered()); err != nil {
-			return nil, 0, &protocolError{err}
-		}
-	}
-	s.backend.Discard(len(s.backend.Buffered()))
-	return row, r.Status, nil
-}
-
-// modesRow returns the single row in the response to modesQuery.
-func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
-	var h mysqlwire.ResultHeader
-	p, b, err := cutPacket(b)
-	if err == nil {
-		err = h.Decode(p, s.caps)
-	}
-	skip := 3 // definitions
-	if h.NoDefinitions {
-		skip = 0
-	}
-	if !s.caps.Has(mysqlwire.CapDeprecateEOF) {
-		skip++
-	}
-	for range skip + 1 {
-		if err == nil {
-			p, b, err = cutPacket(b)
-		}
-	}
-	if err == nil {
-		err = row.Decode(p, 3)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("response to the gateway's query: %w", err)
-	}
-	return row, nil
-}
-
-// cutPacket returns the payload of the first packet in b and the bytes after it.
-func cutPacket(b []byte) (payload, rest []byte, err error) {
-	if len(b) < mysqlwire.HeaderLen || len(b)-mysqlwire.HeaderLen < mysqlwire.ParseHeader(b).Len {
-		return nil, nil, mysqlwire.ErrShortPacket
-	}
-	end := mysqlwire.HeaderLen + mysqlwire.ParseHeader(b).Len
-	return b[mysqlwire.HeaderLen:end], b[end:], nil
 }

@@ -2,11 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"fmt"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // Servers convert the names in logins and commands from the client's character set, drop bytes that are no character
@@ -34,76 +31,24 @@ func isPlain(name []byte) bool {
 	return !bytes.HasSuffix(name, []byte(" "))
 }
 
-// appendUser appends the user's name, marked as unresolved if it is not plain. Servers remove enclosing quotes.
-func appendUser(dst, name []byte) []byte {
+// userName returns the user's name, marked as unresolved if it is not plain. Servers remove enclosing quotes.
+func userName(name []byte) string {
 	if !isPlain(name) || len(name) > maxPlain || bytes.HasPrefix(name, []byte("'")) {
-		dst = append(dst, unresolved)
+		return string([]byte{unresolved}) + string(name)
 	}
-	return append(dst, name...)
+	return string(name)
 }
 
-// appendSchema appends the schema's name if it is plain.
-func appendSchema(dst, name []byte) []byte {
+// schemaName returns the schema's name if it is plain, otherwise "".
+func schemaName(name []byte) string {
 	if !isPlain(name) {
-		return dst
+		return ""
 	}
-	return append(dst, name...)
-}
-
-// nameSchema records that the client has selected a schema. The modes are queried together with it.
-func (s *session) nameSchema(name []byte) {
-	s.modesUnknown = s.modesUnknown || !isPlain(name)
-	s.schema = appendSchema(s.schema[:0], name)
-	s.rescope()
-}
-
-// reportSchema records the default schema that the server reports.
-func (s *session) reportSchema(name []byte) {
-	if !isReported(name) {
-		name = nil
-	}
-	s.setSchema(name)
+	return string(name)
 }
 
 // isReported reports whether a name from the server is the one that it uses: MySQL reports NULs in the name of a
 // COM_INIT_DB, and uses the name before them.
 func isReported(name []byte) bool {
 	return utf8.Valid(name) && bytes.IndexFunc(name, unicode.IsControl) < 0 && !bytes.HasSuffix(name, []byte(" "))
-}
-
-// userUnknown reports whether the server has yet to report the session's user.
-func (s *session) userUnknown() bool { return len(s.user) > 0 && s.user[0] == unresolved }
-
-const userQuery = "SELECT CAST(CONVERT(USER() USING utf8mb4) AS BINARY), NULL, NULL"
-
-// resolveUser queries the name of a user that is unknown, and counts the connection under it. It returns an error for
-// the client if the user has too many connections. The name remains unknown if the account may execute no query, as
-// with an expired password.
-func (s *session) resolveUser(fill func() error) (*clientError, error) {
-	if err := s.internalQuery(userQuery); err != nil {
-		return nil, err
-	}
-	row, _, err := s.readInternalRow(fill)
-	if err != nil || row == nil {
-		return nil, err
-	}
-	name := row[0]
-	if i := bytes.LastIndexByte(name, '@'); i >= 0 {
-		name = name[:i]
-	}
-	if !isReported(name) {
-		return nil, nil
-	}
-	if s.entered && !s.srv.users.transfer(string(s.user), string(name)) {
-		return s.tooManyConnections(name), nil
-	}
-	s.user = append(s.user[:0], name...)
-	s.rescope()
-	return nil, nil
-}
-
-func (s *session) tooManyConnections(user []byte) *clientError {
-	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
-		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
-		user, s.srv.opts.MaxUserConnections)}
 }

@@ -94,11 +94,11 @@ func (s *session) dropped() [][]byte {
 func (s *session) droppedName(drop [][]byte, sql []byte) [][]byte {
 	sql = bytes.TrimPrefix(sql, []byte{';'})
 	var l sqldigest.Lexer
-	l.Reset(sql, s.mode)
-	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || s.unreadable || s.mode.Server().Kind == sqldigest.ServerTiDB {
+	l.Reset(sql, s.modes.mode)
+	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || s.unreadable || s.modes.mode.Server().Kind == sqldigest.ServerTiDB {
 		return drop
 	}
-	name := preparedName(sql, s.mode)
+	name := preparedName(sql, s.modes.mode)
 	if name == nil {
 		return drop
 	}
@@ -152,7 +152,7 @@ const maxSignalText = 128
 // appendFailure appends a statement that fails with e. TiDB has no SIGNAL: there, the error is that of an unknown column
 // whose name is the text.
 func (s *session) appendFailure(dst []byte, e *clientError) []byte {
-	if s.mode.Server().Kind != sqldigest.ServerTiDB {
+	if s.modes.mode.Server().Kind != sqldigest.ServerTiDB {
 		return e.appendSignal(dst)
 	}
 	name := []byte(e.signalText())
@@ -239,7 +239,7 @@ type parts struct {
 
 func newParts(s *session) *parts {
 	j := &parts{session: s, counted: true}
-	j.digester.Reset(s.mode)
+	j.digester.Reset(s.modes.mode)
 	return j
 }
 
@@ -304,13 +304,13 @@ func (j *parts) judge() {
 	if len(text) == 0 {
 		return
 	}
-	scope := j.scope.After(j.after)
+	scope := j.modes.scope.After(j.after)
 	if j.digester.Divergent() {
 		scope = scope.Divergent()
 	}
 	plan := j.srv.opts.Planner.Get(digest, scope)
 	if plan == nil {
-		plan = j.makePart(sqlplan.Statement{SQL: text, After: j.after, Text: text, Digest: digest, Scope: scope, Schema: j.schema, User: j.user, Mode: j.mode})
+		plan = j.makePart(sqlplan.Statement{SQL: text, After: j.after, Text: text, Digest: digest, Scope: scope, Schema: []byte(j.modes.schema), User: []byte(j.modes.user), Mode: j.modes.mode})
 	}
 	if v, _ := plan.Verdict(); v.Refuses() {
 		j.refused = plan
@@ -337,7 +337,7 @@ func (j *parts) follow() {
 		j.track(j.effects)
 	}
 	if j.effects.Any(readingEffects | sqlplan.EffectUnknown) {
-		j.forgetModes()
+		j.modes.forget()
 	}
 }
 

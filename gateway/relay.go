@@ -32,7 +32,7 @@ func (s *session) relay() error {
 		switch ev {
 		case mysqlwire.EventDone:
 			if s.resp.SeenStatus {
-				s.recordStatus(s.resp.Status)
+				s.modes.setStatus(s.resp.Status)
 			}
 			return nil
 		case mysqlwire.EventInfile:
@@ -188,7 +188,7 @@ func (s *session) forwardClient(n int) error {
 // otherwise be taken for the response to the next command. A COM_PING after the command marks where such
 // packets end. Of consecutive commands without a response, only the last one is followed by a COM_PING.
 func (s *session) unsolicited() error {
-	if s.mode.Server().Kind != sqldigest.ServerTiDB || s.nextHasNoResponse() {
+	if s.modes.mode.Server().Kind != sqldigest.ServerTiDB || s.nextHasNoResponse() {
 		return nil
 	}
 	ping := [...]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}

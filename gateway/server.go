@@ -327,7 +327,7 @@ func (s *Server) loginFailed(ses *session, err error) {
 		s.opts.Diag.Debug("client disconnected before its login", "client", ses.remote, "error", err)
 		return
 	}
-	s.loginLog.log(s.opts.Diag, "login failed", "client", ses.remote, "user", string(ses.user), "error", err)
+	s.loginLog.log(s.opts.Diag, "login failed", "client", ses.remote, "user", ses.modes.user, "error", err)
 }
 
 // sessionEnded logs the end of a session, unless its client closed it.
@@ -348,7 +348,7 @@ func (s *Server) sessionEnded(ses *session, err error) {
 	case errors.Is(err, errProtocol):
 		s.metrics.violations.Add(1)
 	}
-	s.opts.Diag.Info("session ended", "client", ses.remote, "user", string(ses.user), "connection", ses.connID, "error", err)
+	s.opts.Diag.Info("session ended", "client", ses.remote, "user", ses.modes.user, "connection", ses.connID, "error", err)
 }
 
 // Live returns metrics of the last 10 seconds.

@@ -12,7 +12,6 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 const (
@@ -32,25 +31,17 @@ type session struct {
 	backend  *mysqlconn.Conn
 	to       *target // the server of backend
 	lane     uint32  // the gate's value while this session's commands may pass
-	maria    bool    // backend is MariaDB, whose status reports ANSI_QUOTES
 	counters *stripe
 	writer   uint64        // number of the loop for the log, from 1; 0 without one
 	task     *netloop.Task // nil until the login is over
 	readers  *readBuffers  // of the loop; nil: the session has private read buffers
 
-	// State that decides how the next statement is read.
-	schema       []byte
-	status       mysqlwire.Status // of the last OK or EOF
-	mode         sqldigest.Mode
-	scope        sqlplan.Scope
-	modesUnknown bool // the modes for reading text are unknown: query them before the next statement
-	statements   prepared
-	transaction  uint64 // number of the open transaction; 0 outside one
-	open         openTransaction
-	rules        uint64 // epoch of the rules that scope was computed under
-
-	identity // cold: written at logins
-	moving   // cold: fields for moving to another server
+	modes       modes
+	statements  prepared
+	transaction uint64 // number of the open transaction; 0 outside one
+	open        openTransaction
+	identity    // cold: written at logins
+	moving      // cold: fields for moving to another server
 
 	halfClosed bool // the client has closed its sending side; commands may be left
 	ended      bool // and all of its commands were forwarded
@@ -82,12 +73,9 @@ type identity struct {
 	charset   uint8  // collation of the client's login
 	maxPacket uint32 // bytes; announced by the client
 	salt      []byte // the challenge of the last login
-	user      []byte
-	entered   bool // counted in Server.users
-	newcomer  bool // counted in Server.newcomers
-	pre41     bool // the client speaks the protocol from before MySQL 4.1
-
-	userName, schemaName string // user and schema, for records
+	entered   bool   // counted in Server.users
+	newcomer  bool   // counted in Server.newcomers
+	pre41     bool   // the client speaks the protocol from before MySQL 4.1
 }
 
 // A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
@@ -125,7 +113,7 @@ func (s *session) show() {
 	if s.srv.opts.Standby == nil {
 		return
 	}
-	user := string(s.user)
+	user := s.modes.user
 	s.shown.user.Store(&user)
 }
 
@@ -140,7 +128,7 @@ const (
 )
 
 func newSession(srv *Server, nc net.Conn) *session {
-	s := &session{srv: srv, query: newQuery(srv)}
+	s := &session{srv: srv, query: newQuery(srv), modes: modes{planner: srv.opts.Planner}}
 	s.number = srv.numbers.Add(1)
 	s.client = mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, clientBuffer))
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
@@ -228,7 +216,7 @@ func (s *session) close() {
 		s.backend.Close()
 	}
 	if s.entered {
-		s.srv.users.release(string(s.user))
+		s.srv.users.release(s.modes.user)
 	}
 	s.chargeHeap(0)
 }
@@ -278,35 +266,6 @@ func (s *session) idle() {
 		return
 	}
 	s.phase.Store(phaseIdle)
-}
-
-// recordStatus records the server status, which includes modes that change how SQL is read.
-func (s *session) recordStatus(st mysqlwire.Status) {
-	s.status = st
-	mode := s.mode &^ sqldigest.NoBackslashEscapes
-	if st.Has(mysqlwire.StatusNoBackslashEscapes) {
-		mode |= sqldigest.NoBackslashEscapes
-	}
-	if st.Has(mysqlwire.StatusMariaANSIQuotes) {
-		mode |= sqldigest.ANSIQuotes
-	} else if s.maria {
-		mode &^= sqldigest.ANSIQuotes
-	}
-	if mode != s.mode {
-		s.mode = mode
-		s.rescope()
-	}
-}
-
-// rescope recomputes the parts of a plan's key besides the text.
-func (s *session) rescope() {
-	s.userName, s.schemaName = string(s.user), string(s.schema)
-	s.scope = s.srv.opts.Planner.ScopeOf(s.schema, s.user, s.mode)
-}
-
-func (s *session) setSchema(name []byte) {
-	s.schema = append(s.schema[:0], name...)
-	s.rescope()
 }
 
 // borrowClient gives the client side a pool buffer of at least n bytes.

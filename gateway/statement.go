@@ -21,7 +21,7 @@ func (s *session) text() error {
 		return err
 	}
 	s.beginRecord()
-	s.followRules()
+	s.modes.followRules()
 	if !s.msg.whole {
 		return s.longText()
 	}
@@ -33,7 +33,7 @@ func (s *session) text() error {
 	s.planText(sql, s.digest(sql), true)
 	switch s.plan.Type() {
 	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
-		s.rec.StatementName = preparedName(sql, s.mode)
+		s.rec.StatementName = preparedName(sql, s.modes.mode)
 	}
 	if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
 		return s.prepareElsewhere()
@@ -59,22 +59,14 @@ const digestWork = 4
 // digest digests a statement that is buffered whole.
 func (s *session) digest(sql []byte) (d sqldigest.Digest) {
 	if len(sql) < blockText {
-		return s.digester.Digest(sql, s.mode)
+		return s.digester.Digest(sql, s.modes.mode)
 	}
 	return s.digestLong(sql)
 }
 
 func (s *session) digestLong(sql []byte) (d sqldigest.Digest) {
-	s.task.Block(func() { d = s.digester.Digest(sql, s.mode) })
+	s.task.Block(func() { d = s.digester.Digest(sql, s.modes.mode) })
 	return d
-}
-
-// followRules recomputes the scope if the rules have changed.
-func (s *session) followRules() {
-	if epoch := s.srv.opts.Planner.RulesEpoch(); epoch != s.rules {
-		s.rules = epoch
-		s.rescope()
-	}
 }
 
 // sqlOf returns the text in a COM_QUERY or COM_STMT_PREPARE.
@@ -97,23 +89,22 @@ func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
 
 // findPlan finds or creates the plan of the statement in the record.
 func (s *session) findPlan(sql []byte, complete, divergent bool) {
-	s.planIn(sql, complete, divergent, s.scope, s.schema, s.mode)
+	s.planIn(sql, complete, divergent, s.modes.scope, s.modes.schema, s.modes.mode)
 }
 
 // findPrepared finds or creates the plan of a prepared statement: the server resolves its names in the schema
 // and modes of its PREPARE.
 func (s *session) findPrepared(st *preparedStatement) {
-	if st.schema == s.schemaName && st.mode == s.mode {
+	if st.schema == s.modes.schema && st.mode == s.modes.mode {
 		s.findPlan(st.text, false, st.divergent)
 		return
 	}
-	schema := []byte(st.schema)
-	s.planIn(st.text, false, st.divergent, s.srv.opts.Planner.ScopeOf(schema, s.user, st.mode), schema, st.mode)
+	s.planIn(st.text, false, st.divergent, s.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)
 }
 
 // planIn finds or creates the plan of the statement in the record under a scope, which corresponds to schema
 // and mode.
-func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema []byte, mode sqldigest.Mode) {
+func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema string, mode sqldigest.Mode) {
 	if divergent {
 		scope = scope.Divergent()
 	}
@@ -122,7 +113,7 @@ func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Sco
 	if s.plan == nil {
 		s.makePlan(&sqlplan.Statement{
 			SQL: sql, Complete: complete, Judged: s.parts != nil, Text: s.rec.Normalized, Digest: s.rec.Digest,
-			Scope: scope, Schema: schema, User: s.user, Mode: mode,
+			Scope: scope, Schema: []byte(schema), User: []byte(s.modes.user), Mode: mode,
 		})
 	}
 	s.recordPlan()
@@ -186,9 +177,9 @@ func (s *session) execution() error {
 		return err
 	}
 	s.beginRecord()
-	s.followRules()
+	s.modes.followRules()
 	st := s.statements.find(s.msg.body)
-	s.msg.cursor = cursorUse(s.msg.body, st, s.maria)
+	s.msg.cursor = cursorUse(s.msg.body, st, s.modes.maria)
 	if st == nil { // unknown to the backend too, or past the bound on kept statements
 		s.rec.StatementID = statementID(s.msg.body)
 		if s.statements.lost && s.srv.opts.Planner.HasRules() && !s.statements.noLast(s.msg.body) {
@@ -215,7 +206,7 @@ func (s *session) execution() error {
 	if len(st.text) > 0 {
 		s.findPrepared(st)
 	} else { // past the bound on kept texts
-		if st.rules != s.rules && s.srv.opts.Planner.HasRules() {
+		if st.rules != s.modes.rules && s.srv.opts.Planner.HasRules() {
 			return s.refuseWithoutText()
 		}
 		s.plan = st.plan
@@ -285,7 +276,7 @@ func (s *session) afterStatement() {
 		}
 		// Statements before the failed one may have had effects.
 		if s.changesModes() || s.plan.Effects().Any(readingEffects) {
-			s.forgetModes()
+			s.modes.forget()
 		}
 		s.trackFailed()
 		return
@@ -307,7 +298,7 @@ func (s *session) keepPrepared() {
 		id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
 		text: s.rec.Normalized, cut: s.rec.NormalizedCut, unreadable: s.unreadable, tagText: s.tagText, tagEnds: s.tagEnds,
 	}
-	view.schema, view.mode, view.rules = s.schemaName, s.mode, s.rules
+	view.schema, view.mode, view.rules = s.modes.schema, s.modes.mode, s.modes.rules
 	view.readsLast = !s.msg.whole || s.mayReadLast(s.rec.Text)
 	if s.srv.opts.Standby != nil {
 		view.columns = s.resp.Columns()
@@ -334,23 +325,23 @@ func (s *session) follow(effects sqlplan.Effect) {
 		s.track(effects)
 	}
 	if effects.Has(sqlplan.EffectUnknown) && s.changesModes() {
-		s.forgetModes()
+		s.modes.forget()
 	}
 	if effects.Has(sqlplan.EffectCharset) {
-		s.setCharset(charsetOf(sql, s.mode))
+		s.modes.setCharset(charsetOf(sql, s.modes.mode))
 	}
 	if effects.Has(sqlplan.EffectUse) {
-		if name, ok := usedSchema(sql, s.mode); ok && s.plan.Type() == sqlplan.TypeUse {
-			s.nameSchema(name)
+		if name, ok := usedSchema(sql, s.modes.mode); ok && s.plan.Type() == sqlplan.TypeUse {
+			s.modes.useSchema(name)
 		} else {
-			s.forgetModes() // a prepared statement, or one of several statements
+			s.modes.forget() // a prepared statement, or one of several statements
 		}
 	}
 	if effects.Has(sqlplan.EffectSQLMode) {
-		if mode, known := s.plan.SessionMode(sql, s.mode); known {
-			s.setMode(s.mode&^sqlModes | mode&sqlModes)
+		if mode, known := s.plan.SessionMode(sql, s.modes.mode); known {
+			s.modes.setSQLMode(mode)
 		} else {
-			s.forgetModes()
+			s.modes.forget()
 		}
 	}
 	if s.caps.Has(mysqlwire.CapSessionTrack) && s.resp.Status.Has(mysqlwire.StatusSessionChanged) {
@@ -362,9 +353,6 @@ func (s *session) follow(effects sqlplan.Effect) {
 // keeps the assignments of a SET that precede the failing one.
 const readingEffects = sqlplan.EffectUse | sqlplan.EffectCharset | sqlplan.EffectSQLMode
 
-// sqlModes are the parts of a mode that sql_mode decides.
-const sqlModes = sqldigest.ANSIQuotes | sqldigest.NoBackslashEscapes | sqldigest.Oracle | sqldigest.UnknownSQLMode
-
 // trackSchema takes the default schema from the server's session tracking, if present.
 func (s *session) trackSchema() {
 	var ok mysqlwire.OK
@@ -373,7 +361,7 @@ func (s *session) trackSchema() {
 	}
 	for it := ok.StateChanges(); it.Next(); {
 		if c := it.Change(); c.Type == mysqlwire.StateSchema {
-			s.reportSchema(c.Value)
+			s.modes.reportSchema(c.Value)
 		}
 	}
 }
@@ -384,7 +372,7 @@ func (s *session) beginRecord() {
 	*r = querylog.Record{} // a literal with the fields would be built on the stack and copied
 	r.Start, r.Command, r.BytesIn = s.msg.start, s.msg.cmd, s.msg.bytes
 	r.ConnectionID, r.Writer, r.Client = uint64(s.connID), s.writer, s.remote
-	r.User, r.Schema, r.Backend = s.userName, s.schemaName, s.to.Addr
+	r.User, r.Schema, r.Backend = s.modes.user, s.modes.schema, s.to.Addr
 	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
 	s.unreadable, s.parts = false, nil
 	s.resp = mysqlwire.Response{}
@@ -405,7 +393,7 @@ func (s *session) record(err error) {
 	r.ErrorOwn = s.resp.Errno == 0
 	switch {
 	case s.resp.Errno != 0:
-		r.ErrorNumber, r.Server = s.resp.Errno, s.mode.Server().Kind
+		r.ErrorNumber, r.Server = s.resp.Errno, s.modes.mode.Server().Kind
 		s.recordError()
 	case s.failed != nil:
 		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(s.failed.errno), s.failed.errno.State(), []byte(s.failed.msg)
@@ -430,7 +418,7 @@ func (s *session) record(err error) {
 // noteTransaction numbers the statement's transaction, from the statement that started it to the one that
 // ended it.
 func (s *session) noteTransaction(now time.Time) {
-	open := s.status.Has(mysqlwire.StatusInTrans)
+	open := s.modes.status.Has(mysqlwire.StatusInTrans)
 	if open && s.transaction == 0 {
 		s.transaction = s.srv.transactions.Add(1)
 		s.open.since = s.rec.Start.Sub(s.srv.started)

@@ -14,7 +14,6 @@ import (
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A next is a session's prepared connection to the other side.
@@ -80,7 +79,7 @@ func (s *session) connectNext(h *pause) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the session of user %q, connection %d: %w", s.user, s.connID, err)
+		return fmt.Errorf("the session of user %q, connection %d: %w", s.modes.user, s.connID, err)
 	}
 	return nil
 }
@@ -91,7 +90,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 	if p := s.pin.Load(); p != nil {
 		return p
 	}
-	if p := s.statements.pinned(s.mode); p != nil {
+	if p := s.statements.pinned(s.modes.mode); p != nil {
 		return p
 	}
 	limit, _ := ctx.Deadline()
@@ -99,7 +98,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 		return err
 	}
 	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // the next use reports a socket error
-	here, err := s.queryState(s.maria)
+	here, err := s.queryState(s.modes.maria)
 	if err != nil {
 		return err
 	}
@@ -148,16 +147,16 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 
 // logInNext connects to the other side as the session's user.
 func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client, error) {
-	password, ok := s.srv.opts.Password(string(s.user))
+	password, ok := s.srv.opts.Password(s.modes.user)
 	if !ok {
-		return nil, fmt.Errorf("user %q is not in the file of accounts (--standby-accounts)", s.user)
+		return nil, fmt.Errorf("user %q is not in the file of accounts (--standby-accounts)", s.modes.user)
 	}
 	nc, err := s.srv.dial(ctx, to.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to.Addr, dialReason(err))
 	}
 	login := mysqlconn.Login{
-		User: string(s.user), Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket, ServerKey: to.Key,
+		User: s.modes.user, Password: password, Capabilities: s.caps, Charset: s.charset, MaxPacket: s.maxPacket, ServerKey: to.Key,
 	}
 	if to.TLS.Required() || to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS() {
 		login.TLS = to.tls.Load()
@@ -285,8 +284,7 @@ func (s *session) switchConn(side switchover.Side) error {
 	s.connID = n.conn.ConnectionID
 	s.moved = true
 	s.show()
-	s.maria = strings.Contains(n.conn.ServerVersion, "MariaDB")
-	s.setMode(s.mode.WithServer(sqldigest.ParseServer(n.conn.ServerVersion)))
+	s.modes.setServer(n.conn.ServerVersion)
 	s.statements.moveTo(n.ids)
 	s.srv.moved.Add(1)
 	if err := s.task.Attach(onLoop(s.backend)); err != nil {

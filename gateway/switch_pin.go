@@ -103,7 +103,7 @@ func (s *session) keepSet(effects sqlplan.Effect) bool {
 	if s.msg.cmd != mysqlwire.ComQuery || !s.msg.whole {
 		return false
 	}
-	switch s.sets.judge(s.rec.Text, s.mode, effects) {
+	switch s.sets.judge(s.rec.Text, s.modes.mode, effects) {
 	case setNothing:
 		return true
 	case setNext:

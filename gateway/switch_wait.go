@@ -35,7 +35,7 @@ func (s *session) gated() error {
 // isOpen reports whether the next command continues an open unit of work: a transaction, the pieces of a long
 // value, or the transaction that SET TRANSACTION prepared.
 func (s *session) isOpen() bool {
-	return s.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
+	return s.modes.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
 }
 
 // waitPaused blocks until the gate is open; meanwhile it opens the session's connection to the other side on

@@ -392,19 +392,19 @@ const maxMethods = 4096 // users
 
 // of returns the user's method. If it is unknown, the result ask says that the caller must determine it and
 // call asked; if another login is doing so, of waits for it until the deadline.
-func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) {
+func (m *methods) of(user string, deadline time.Time) (method string, ask bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
-		if method, ok := m.byUser[string(user)]; ok {
+		if method, ok := m.byUser[user]; ok {
 			return method, false
 		}
-		other, ok := m.inProgress[string(user)]
+		other, ok := m.inProgress[user]
 		if !ok {
 			if m.inProgress == nil {
 				m.inProgress = make(map[string]chan struct{})
 			}
-			m.inProgress[string(user)] = make(chan struct{})
+			m.inProgress[user] = make(chan struct{})
 			return "", true
 		}
 		m.mu.Unlock()
@@ -422,31 +422,31 @@ func (m *methods) of(user []byte, deadline time.Time) (method string, ask bool) 
 }
 
 // known returns the user's method, or "".
-func (m *methods) known(user []byte) string {
+func (m *methods) known(user string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.byUser[string(user)]
+	return m.byUser[user]
 }
 
 // finish wakes the other logins of the user.
-func (m *methods) finish(user []byte) {
+func (m *methods) finish(user string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if done, ok := m.inProgress[string(user)]; ok {
+	if done, ok := m.inProgress[user]; ok {
 		close(done)
-		delete(m.inProgress, string(user))
+		delete(m.inProgress, user)
 	}
 }
 
 // learn records the method that the server requested for the user.
-func (m *methods) learn(user []byte, plugin string) {
+func (m *methods) learn(user string, plugin string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byUser == nil || len(m.byUser) >= maxMethods {
 		m.byUser = make(map[string]string)
 	}
-	if m.byUser[string(user)] != plugin {
-		m.byUser[string(user)] = plugin
+	if m.byUser[user] != plugin {
+		m.byUser[user] = plugin
 	}
 }
 

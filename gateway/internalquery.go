@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/taredb/tare/mysql/mysqlwire"
+)
+
+const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"
+
+// ensureModes queries the backend for the default schema and the modes that decide how text is read, if they are
+// not known: after a login, where the server's settings apply, and after a statement whose text does not
+// determine the new modes, such as SET character_set_client = @saved in mysqldump's dumps. Rules and
+// redaction depend on them.
+func (s *session) ensureModes() error {
+	if !s.modes.unknown {
+		return nil
+	}
+	if s.readsLastStatement() {
+		return nil
+	}
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
+	if s.modes.isUserUnknown() {
+		if err := s.resolveLate(); err != nil {
+			return err
+		}
+	}
+	if err := s.internalQuery(modesQuery); err != nil {
+		return s.writeFailed(err)
+	}
+	row, _, err := s.readInternalRow(s.fillBackend)
+	switch {
+	case err != nil:
+		return s.internalFailed(err)
+	case row == nil: // for example an account whose password has expired
+		s.modes.forget()
+	default:
+		s.modes.report(row[0], row[1], row[2])
+	}
+	return nil
+}
+
+// internalFailed returns the end of a session that could not read the response to an internal query.
+func (s *session) internalFailed(err error) error {
+	if broken, ok := errors.AsType[*protocolError](err); ok {
+		return s.backendBroken(broken.err)
+	}
+	return err
+}
+
+// resolveLate resolves the user of a session after its login.
+func (s *session) resolveLate() error {
+	tooMany, err := s.resolveUser(s.fillBackend)
+	switch {
+	case err != nil:
+		return s.internalFailed(err)
+	case tooMany != nil:
+		return s.violation(s.msg.seq+1, tooMany.errno, tooMany.msg)
+	}
+	return nil
+}
+
+// readsLastStatement reports whether the command may read what the server keeps of the previous statement,
+// which an internal query would replace.
+func (s *session) readsLastStatement() bool {
+	switch s.msg.cmd {
+	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
+		return s.mayReadLast(s.msg.body)
+	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
+		st := s.statements.find(s.msg.body)
+		return st != nil && st.readsLast
+	}
+	return false
+}
+
+// mayReadLast searches a long text outside the loop.
+func (s *session) mayReadLast(text []byte) bool {
+	if len(text) < blockText {
+		return mayReadLast(text)
+	}
+	return s.longMayReadLast(text)
+}
+
+func (s *session) longMayReadLast(text []byte) (may bool) {
+	s.task.Block(func() { may = mayReadLast(text) })
+	return may
+}
+
+// mayReadLast searches for words anywhere in the text, because the modes for reading it are not known.
+func mayReadLast(text []byte) bool {
+	for i, b := range text {
+		var word string
+		switch b | 0x20 {
+		case 'r':
+			word = "ROW_COUNT"
+		case 'f':
+			word = "FOUND_ROWS"
+		case 'w':
+			word = "WARNING"
+		case 'e':
+			word = "ERROR"
+		case 'd':
+			word = "DIAGNOSTICS"
+		case 'o':
+			word = "OPTIMIZER_TRACE"
+		case 'p':
+			word = "PROFIL"
+		case 's':
+			word = "STATUS"
+		default:
+			continue
+		}
+		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
+
+// A protocolError is a protocol violation in the response to an internal query.
+type protocolError struct{ err error }
+
+func (e *protocolError) Error() string { return e.err.Error() }
+
+// internalQuery sends an internal query to the backend between commands. The response is one row of three columns and
+// fits the buffer.
+func (s *session) internalQuery(sql string) error {
+	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
+	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
+	return err
+}
+
+// readInternalRow reads the response to internalQuery; fill reads more of it. The row is a view of the buffer, valid until the
+// next read; it is nil if the server responded with something else.
+func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
+	s.internal = true
+	defer func() { s.internal = false }()
+	var r mysqlwire.Response
+	for done := false; !done; {
+		if err := fill(); err != nil {
+			return nil, 0, err
+		}
+		r.Begin(mysqlwire.ComQuery, s.caps, 1)
+		_, ev, err := r.Scan(s.backend.Buffered())
+		if err != nil {
+			return nil, 0, &protocolError{err}
+		}
+		done = ev == mysqlwire.EventDone
+	}
+	if r.Rows == 1 {
+		if row, err = s.modesRow(s.backend.Buffered()); err != nil {
+			return nil, 0, &protocolError{err}
+		}
+	}
+	s.backend.Discard(len(s.backend.Buffered()))
+	return row, r.Status, nil
+}
+
+// modesRow returns the single row in the response to modesQuery.
+func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
+	var h mysqlwire.ResultHeader
+	p, b, err := cutPacket(b)
+	if err == nil {
+		err = h.Decode(p, s.caps)
+	}
+	skip := 3 // definitions
+	if h.NoDefinitions {
+		skip = 0
+	}
+	if !s.caps.Has(mysqlwire.CapDeprecateEOF) {
+		skip++
+	}
+	for range skip + 1 {
+		if err == nil {
+			p, b, err = cutPacket(b)
+		}
+	}
+	if err == nil {
+		err = row.Decode(p, 3)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("response to the gateway's query: %w", err)
+	}
+	return row, nil
+}
+
+// cutPacket returns the payload of the first packet in b and the bytes after it.
+func cutPacket(b []byte) (payload, rest []byte, err error) {
+	if len(b) < mysqlwire.HeaderLen || len(b)-mysqlwire.HeaderLen < mysqlwire.ParseHeader(b).Len {
+		return nil, nil, mysqlwire.ErrShortPacket
+	}
+	end := mysqlwire.HeaderLen + mysqlwire.ParseHeader(b).Len
+	return b[mysqlwire.HeaderLen:end], b[end:], nil
+}
+
+const userQuery = "SELECT CAST(CONVERT(USER() USING utf8mb4) AS BINARY), NULL, NULL"
+
+// resolveUser queries the name of a user that is unknown, and counts the connection under it. It returns an error for
+// the client if the user has too many connections. The name remains unknown if the account may execute no query, as
+// with an expired password.
+func (s *session) resolveUser(fill func() error) (*clientError, error) {
+	if err := s.internalQuery(userQuery); err != nil {
+		return nil, err
+	}
+	row, _, err := s.readInternalRow(fill)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	name := row[0]
+	if i := bytes.LastIndexByte(name, '@'); i >= 0 {
+		name = name[:i]
+	}
+	if !isReported(name) {
+		return nil, nil
+	}
+	if s.entered && !s.srv.users.transfer(s.modes.user, string(name)) {
+		return s.tooManyConnections(name), nil
+	}
+	s.modes.setUser(name)
+	return nil, nil
+}
+
+func (s *session) tooManyConnections(user []byte) *clientError {
+	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
+		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
+		user, s.srv.opts.MaxUserConnections)}
+}
