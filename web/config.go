@@ -185,7 +185,7 @@ func CheckConfig(config, accountsFile string) error {
 
 // URL returns the address of the pages on a listener: with https where the web configuration has TLS.
 func (s *Server) URL(at net.Addr) string {
-	if c, err := configFile(s.opts.ConfigFile).read(); err == nil && c.TLSConfig.IsEnabled() {
+	if c, err := s.config.read(); err == nil && c.TLSConfig.IsEnabled() {
 		return "https://" + at.String()
 	}
 	return "http://" + at.String()
@@ -195,16 +195,16 @@ func (s *Server) URL(at net.Addr) string {
 // credentials can be intercepted.
 func (s *Server) warnIfOpen(at net.Addr) {
 	addr, ok := at.(*net.TCPAddr)
-	c, err := configFile(s.opts.ConfigFile).read()
+	c, err := s.config.read()
 	if !ok || addr.IP.IsLoopback() || err != nil {
 		return
 	}
 	switch {
 	case s.router.gate.Open() && c.TLSConfig.ClientAuth != "RequireAndVerifyClientCert":
-		s.opts.Log.Warn("HTTP server without accounts is open to other machines: every client is an operator; "+
+		s.pages.log.Warn("HTTP server without accounts is open to other machines: every client is an operator; "+
 			"set --web-accounts-file", "address", at.String())
 	case !c.TLSConfig.IsEnabled():
-		s.opts.Log.Warn("HTTP server without TLS is open to other machines: passwords and tokens can be intercepted; "+
+		s.pages.log.Warn("HTTP server without TLS is open to other machines: passwords and tokens can be intercepted; "+
 			"set tls_server_config in --web-config-file", "address", at.String())
 	}
 }

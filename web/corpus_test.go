@@ -49,7 +49,7 @@ func (c *script) run(t *testing.T, seed uint64) (p played) {
 	o.Attention = Attention{LeastLoad: 0.05, Interval: worldSample * time.Second}
 	s := New(o)
 	v := &view{now: o.Now(), span: spanOf(w.start, w.time(worldSeconds)), texts: true, Attention: o.Attention, query: url.Values{}}
-	page, err := s.overview(context.WithoutCancel(t.Context()), v)
+	page, err := s.parts.overview.load(context.WithoutCancel(t.Context()), v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (c *script) names(w *world, found string) bool {
 // kindOf returns the kind of the cause on the page of an incident.
 func kindOf(t *testing.T, s *Server, v *view, digest string) incidents.Kind {
 	r := newRequest(t, digest)
-	i, err := s.incident(r.Context(), &view{r: r, query: v.query, now: v.now, span: v.span, texts: true, Attention: v.Attention})
+	i, err := s.parts.incident.of(r.Context(), &view{r: r, query: v.query, now: v.now, span: v.span, texts: true, Attention: v.Attention})
 	if err != nil {
 		t.Fatal(err)
 	}

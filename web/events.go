@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/move/copier/telemetry"
 )
@@ -42,9 +43,18 @@ const (
 	maxRises = 5
 )
 
-// queryEvents queries the sources of events while the page is prepared. The returned function waits for
+// An eventReader reads the events of the first page.
+type eventReader struct {
+	ready     func(context.Context) error // as Options.Ready
+	server    func() []Event              // as Options.Events
+	copies    *copiesPage
+	locks     *lockReader
+	mayFollow func(a access.Account, link string) bool
+}
+
+// query queries the sources of events while the page is prepared. The returned function waits for
 // them; if one of them panicked, it panics in the request's own goroutine.
-func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
+func (s *eventReader) query(ctx context.Context, v *view) func() []Event {
 	var all [4][]Event
 	var failed [4]error
 	var queried sync.WaitGroup
@@ -58,16 +68,16 @@ func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
 			})
 		})
 	}
-	if s.opts.Ready != nil {
+	if s.ready != nil {
 		query(0, s.readyEvents)
 	}
-	if s.opts.Copies != nil {
-		query(1, func(ctx context.Context) []Event { return copyEvents(s.copying.get(ctx, v.now, s.opts.Copies)) })
+	if s.copies.source != nil {
+		query(1, func(ctx context.Context) []Event { return copyEvents(s.copies.recent(ctx, v.now)) })
 	}
-	if s.opts.Events != nil {
+	if s.server != nil {
 		query(2, func(context.Context) []Event { return s.serverEvents(v) })
 	}
-	query(3, func(context.Context) []Event { return s.lockEvents(v) })
+	query(3, func(context.Context) []Event { return s.locks.events(v) })
 	return func() []Event {
 		queried.Wait()
 		if p := panics.Of(errors.Join(failed[:]...)); p != nil {
@@ -78,8 +88,8 @@ func (s *Server) queryEvents(ctx context.Context, v *view) func() []Event {
 }
 
 // readyEvents returns an event if the server is not ready.
-func (s *Server) readyEvents(ctx context.Context) []Event {
-	if err := s.opts.Ready(ctx); err != nil {
+func (s *eventReader) readyEvents(ctx context.Context) []Event {
+	if err := s.ready(ctx); err != nil {
 		return []Event{{Name: "Not ready", Text: sentence(err.Error()), Grave: true}}
 	}
 	return nil
@@ -87,13 +97,13 @@ func (s *Server) readyEvents(ctx context.Context) []Event {
 
 // serverEvents returns the server's events that last or are within the range. It removes links that the
 // account may not follow.
-func (s *Server) serverEvents(v *view) []Event {
+func (s *eventReader) serverEvents(v *view) []Event {
 	var all []Event
-	for _, e := range s.opts.Events() {
+	for _, e := range s.server() {
 		if !e.Lasts && !e.Time.IsZero() && (e.Time.Before(v.span.From) || e.Time.After(v.span.To)) {
 			continue
 		}
-		if !s.router.mayFollow(v.account, e.Link) {
+		if !s.mayFollow(v.account, e.Link) {
 			e.Link = ""
 		}
 		all = append(all, e)

@@ -51,11 +51,11 @@ type planChange struct {
 
 // explainedOf returns the plans of a statement. It returns nil if plans are not read, or if the account may
 // not see statement texts: plans name tables and indexes.
-func (s *Server) explainedOf(v *view, digest [16]byte) *planChange {
-	if s.opts.PlanSource == nil || !v.texts {
+func (s *queryPage) explainedOf(v *view, digest [16]byte) *planChange {
+	if s.plans == nil || !v.texts {
 		return nil
 	}
-	st, ok := s.opts.PlanSource.State(digest)
+	st, ok := s.plans.State(digest)
 	if !ok {
 		return &planChange{Why: "Only the statements with most load are explained."}
 	}
@@ -122,8 +122,8 @@ type differenceRow struct {
 // differs compares the calls within a rise with those before it; without a rise, the second half of the counted range
 // with the first. If the sample has too few calls, it compares the history's counts by user, schema and
 // backend. It returns nil without a sample.
-func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *callDifferences {
-	if s.opts.Calls == nil {
+func (s *queryPage) differs(ctx context.Context, v *view, st *statements.Statement, r *rise) *callDifferences {
+	if s.calls == nil {
 		return nil
 	}
 	from, to := v.span.From, v.span.To
@@ -136,12 +136,12 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 			to = r.To
 		}
 	}
-	before, within := s.opts.Calls.Of(st.Digest, from, since), s.opts.Calls.Of(st.Digest, since, to)
+	before, within := s.calls.Of(st.Digest, from, since), s.calls.Of(st.Digest, since, to)
 	d := &callDifferences{Says: many(len(within), "sampled call") + " since " + exactClock(since, v.span.Length()) + " compared with " +
-		count(uint64(len(before))) + " before. The sample covers " + duration(s.opts.Calls.Covers()) + "."}
+		count(uint64(len(before))) + " before. The sample covers " + duration(s.calls.Covers()) + "."}
 	if len(before) < calls.LeastCalls || len(within) < calls.LeastCalls {
 		d.Says = "Counts of the history since " + exactClock(since, v.span.Length()) + " compared with those before: the sample covers " +
-			duration(s.opts.Calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + many(len(before), "call") + "."
+			duration(s.calls.Covers()) + ", with " + count(uint64(len(within))) + " and " + many(len(before), "call") + "."
 		if err := parallel.ForEach(ctx, 2, []bool{false, true}, func(ctx context.Context, late bool) error {
 			if late {
 				within = s.partsIn(ctx, v, st, since, to)
@@ -179,12 +179,12 @@ func (s *Server) differs(ctx context.Context, v *view, st *statements.Statement,
 }
 
 // partsIn returns the history's counts of a range as calls, at least calls.LeastCalls if there are enough.
-func (s *Server) partsIn(ctx context.Context, v *view, st *statements.Statement, from, to time.Time) []calls.Call {
+func (s *queryPage) partsIn(ctx context.Context, v *view, st *statements.Statement, from, to time.Time) []calls.Call {
 	q := statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: from, To: to}
 	if st.Source == statements.SourceCounters || q.Validate() != nil {
 		return nil
 	}
-	part, err := s.statements(v).Statement(ctx, q)
+	part, err := s.statements.of(v).Statement(ctx, q)
 	if err != nil { // no call in that time
 		return nil
 	}
@@ -243,17 +243,19 @@ type tableRow struct {
 
 // countsOf returns the server's counts of a statement, before and since a rise if there is one. It returns nil without
 // a source, or if the account may not see statement texts.
-func (s *Server) countsOf(ctx context.Context, v *view, st *statements.Statement, r *rise) *serverCounts {
-	if s.opts.Counts == nil || !v.texts {
+func (s *queryPage) countsOf(ctx context.Context, v *view, st *statements.Statement, r *rise) *serverCounts {
+	if s.counts == nil || !v.texts {
 		return nil
 	}
 	d := &serverCounts{}
-	d.addTables(ctx, s, st)
+	if s.tables.known() && st.Text != "" {
+		d.addTables(ctx, s.counts, s.tables.of(st))
+	}
 	text := st.Text
 	if st.TextCut {
 		text = ""
 	}
-	counts, status, ok := s.opts.Counts.Statement(st.Digest, text)
+	counts, status, ok := s.counts.Statement(st.Digest, text)
 	d.At, d.Notes = status.At, status.Notes
 	switch {
 	case status.Problem != "":
@@ -323,18 +325,14 @@ func (d *serverCounts) addIntervals(all []serverstats.Interval, r *rise, looked 
 	row("Calls without an index", false, perCall(func(c *serverstats.Counts) uint64 { return c.NoIndex }), percent)
 }
 
-// addTables adds the statistics of the statement's tables.
-func (d *serverCounts) addTables(ctx context.Context, s *Server, st *statements.Statement) {
-	if s.opts.Markers == nil || st.Text == "" {
-		return
-	}
-	names := s.tablesOf(st)
+// addTables adds the statistics of tables.
+func (d *serverCounts) addTables(ctx context.Context, counts CountSource, names []string) {
 	if len(names) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, tablesWait)
 	defer cancel()
-	tables, err := s.opts.Counts.Tables(ctx, names)
+	tables, err := counts.Tables(ctx, names)
 	if err != nil {
 		d.Why = "Statistics of tables unavailable: " + err.Error() + "."
 		return
@@ -420,16 +418,22 @@ func (r *lockRow) Sentence(now time.Time) string {
 	return text + "; " + quantity.Of(r.Waiters, "session") + wait + ", up to " + duration(r.Longest) + "."
 }
 
-// locksOf returns the locks that a statement, or another one on its tables, waited for in the view's range, or that it
+// A lockReader reads waits for locks.
+type lockReader struct {
+	counts CountSource // nil: there are none
+	tables *tableReader
+}
+
+// of returns the locks that a statement, or another one on its tables, waited for in the view's range, or that it
 // held.
-func (s *Server) locksOf(v *view, st *statements.Statement) (rows []lockRow, problem string) {
-	if s.opts.Counts == nil {
+func (s *lockReader) of(v *view, st *statements.Statement) (rows []lockRow, problem string) {
+	if s.counts == nil {
 		return nil, ""
 	}
-	all, problem := s.opts.Counts.LockWaits(v.span.From, v.span.To)
+	all, problem := s.counts.LockWaits(v.span.From, v.span.To)
 	var tables []string
-	if s.opts.Markers != nil && len(all) > 0 {
-		tables = s.tablesOf(st)
+	if s.tables.known() && len(all) > 0 {
+		tables = s.tables.of(st)
 	}
 	for i := range all {
 		w := &all[i]
@@ -443,12 +447,12 @@ func (s *Server) locksOf(v *view, st *statements.Statement) (rows []lockRow, pro
 	return rows, problem
 }
 
-// lockEvents returns the waits for locks in the view's range, for the first page.
-func (s *Server) lockEvents(v *view) []Event {
-	if s.opts.Counts == nil {
+// events returns the waits for locks in the view's range, for the first page.
+func (s *lockReader) events(v *view) []Event {
+	if s.counts == nil {
 		return nil
 	}
-	waits, _ := s.opts.Counts.LockWaits(v.span.From, v.span.To)
+	waits, _ := s.counts.LockWaits(v.span.From, v.span.To)
 	var all []Event
 	for i := range waits[:min(len(waits), maxRises)] {
 		w := &waits[i]

@@ -140,7 +140,7 @@ func TestNumbersOfAllMeasures(t *testing.T) {
 			o.Latest = func() Latest {
 				return Latest{Seconds: 10, Statements: n, Errors: n, PerSecond: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9), Sessions: int(n)}
 			}
-			for _, f := range New(o).overviewFigures(v, top) {
+			for _, f := range New(o).parts.overview.figures(v, top) {
 				check(f.Name, f.Value, 13)
 				check(f.Name, f.Note, 45)
 			}

@@ -184,10 +184,16 @@ func (c incidentCaller) ShareText() string    { return percent(c.Share) }
 func (c incidentCaller) CallerText() string   { return c.User + " in " + c.Schema }
 func (i *incident) load() *statements.Series  { return i.view.points }
 
-func (s *Server) loadIncident(ctx context.Context, v *view) (any, error) { return s.incident(ctx, v) }
+// An incidentPage has the forms of incidents: a page, JSON and an image.
+type incidentPage struct {
+	query *queryPage
+	pages *renderer
+}
 
-// writeIncident writes the incident as JSON.
-func (s *Server) writeIncident(w http.ResponseWriter, i *incident) { s.pages.writeJSON(w, i.plain()) }
+func (s *incidentPage) load(ctx context.Context, v *view) (any, error) { return s.of(ctx, v) }
+
+// writeJSON writes the incident as JSON.
+func (s *incidentPage) writeJSON(w http.ResponseWriter, i *incident) { s.pages.writeJSON(w, i.plain()) }
 
 // writeCard writes the incident as an image.
 func writeCard(w http.ResponseWriter, i *incident) {
@@ -196,8 +202,8 @@ func writeCard(w http.ResponseWriter, i *incident) {
 	_, _ = w.Write([]byte(visible.Text(i.plain().card()))) // a failed write means that the client disconnected
 }
 
-// serveIncident returns the handler of one form.
-func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.Handler {
+// form returns the handler of one form.
+func (s *incidentPage) form(write func(http.ResponseWriter, *incident)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := s.pages.view(r)
 		var err error
@@ -207,7 +213,7 @@ func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
-		i, err := s.incident(ctx, v)
+		i, err := s.of(ctx, v)
 		if err != nil {
 			s.pages.fail(w, r, err)
 			return
@@ -216,13 +222,12 @@ func (s *Server) serveIncident(write func(http.ResponseWriter, *incident)) http.
 	})
 }
 
-// incident derives an incident from the data of the statement's page.
-func (s *Server) incident(ctx context.Context, v *view) (*incident, error) {
-	response, err := s.query(ctx, v)
+// of derives an incident from the data of the statement's page.
+func (s *incidentPage) of(ctx context.Context, v *view) (*incident, error) {
+	d, err := s.query.view(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	d := response.(*queryView)
 	always := v.span.absolute().Query().Encode()
 	i := &incident{
 		Digest: d.ID, Text: d.Plain, TextCut: d.TextCut && d.Plain != "", From: v.span.From.UTC(), To: v.span.To.UTC(), Cause: d.Why.Cause, CauseKind: d.Why.Kind, view: d,

@@ -24,19 +24,25 @@ type MarkerSource interface {
 // maxMarks bounds the markers that a page lists.
 const maxMarks = 40
 
-// marks returns the markers of the view's time range and of incidents.Reach before it, oldest first, as the account
+// A markReader reads the markers of pages.
+type markReader struct {
+	source MarkerSource // nil: there are none
+	copies *copiesPage
+}
+
+// of returns the markers of the view's time range and of incidents.Reach before it, oldest first, as the account
 // may see them: all, since each may be the cause of a rise.
 // Those of copies are read together with the copies on the first page, not more often.
-func (s *Server) marks(ctx context.Context, v *view) []markers.Marker {
-	if s.opts.Markers == nil {
+func (s *markReader) of(ctx context.Context, v *view) []markers.Marker {
+	if s.source == nil {
 		return nil
 	}
 	from := v.span.From.Add(-incidents.Reach)
-	all := s.opts.Markers.Between(from, v.span.To, math.MaxInt)
-	if s.opts.Copies != nil {
+	all := s.source.Between(from, v.span.To, math.MaxInt)
+	if s.copies.source != nil {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
-		for _, m := range copyMarks(s.copying.get(ctx, v.now, s.opts.Copies)) {
+		for _, m := range copyMarks(s.copies.recent(ctx, v.now)) {
 			if !m.Time.Before(from) && !m.Time.After(v.span.To) {
 				all = append(all, m)
 			}
@@ -162,14 +168,22 @@ func drawMarks(b *svg, marks []mark, from, to time.Time) string {
 	return fmt.Sprintf(" %d events are marked; they are listed under Events.", len(marks))
 }
 
-// tablesOf returns the tables of a statement in the schemas of its callers.
-func (s *Server) tablesOf(st *statements.Statement) []string {
+// A tableReader finds the tables of statements.
+type tableReader struct {
+	source  MarkerSource                   // nil: they are unknown
+	planned func(of map[[16]byte][]string) // as Options.PlanTables
+}
+
+func (s *tableReader) known() bool { return s.source != nil }
+
+// of returns the tables of a statement in the schemas of its callers.
+func (s *tableReader) of(st *statements.Statement) []string {
 	if st.TextCut {
-		return s.tablesOfCut(st.Digest)[st.Digest]
+		return s.ofCut(st.Digest)[st.Digest]
 	}
 	var tables []string
 	for _, schema := range schemasOf(st) {
-		for _, t := range s.opts.Markers.TablesOf(st.Text, schema) {
+		for _, t := range s.source.TablesOf(st.Text, schema) {
 			if !slices.Contains(tables, t) {
 				tables = append(tables, t)
 			}
@@ -178,33 +192,33 @@ func (s *Server) tablesOf(st *statements.Statement) []string {
 	return tables
 }
 
-// tablesOfCut returns the tables of statements whose texts are cut, of those with a plan in the cache.
-func (s *Server) tablesOfCut(digests ...[16]byte) map[[16]byte][]string {
-	if s.opts.PlanTables == nil || len(digests) == 0 {
+// ofCut returns the tables of statements whose texts are cut, of those with a plan in the cache.
+func (s *tableReader) ofCut(digests ...[16]byte) map[[16]byte][]string {
+	if s.planned == nil || len(digests) == 0 {
 		return nil
 	}
 	of := make(map[[16]byte][]string, len(digests))
 	for _, d := range digests {
 		of[d] = nil
 	}
-	s.opts.PlanTables(of)
+	s.planned(of)
 	return of
 }
 
-// tablesOfRows returns a function that returns the tables of each row.
-func (s *Server) tablesOfRows(rows []statements.TopRow) func(r *statements.TopRow) []string {
+// ofRows returns a function that returns the tables of each row.
+func (s *tableReader) ofRows(rows []statements.TopRow) func(r *statements.TopRow) []string {
 	var cut [][16]byte
 	for i := range rows {
 		if rows[i].TextCut {
 			cut = append(cut, rows[i].Digest)
 		}
 	}
-	planned := s.tablesOfCut(cut...)
+	planned := s.ofCut(cut...)
 	return func(r *statements.TopRow) []string {
 		if r.TextCut {
 			return planned[r.Digest]
 		}
-		return s.opts.Markers.TablesOf(r.Text, r.Schema)
+		return s.source.TablesOf(r.Text, r.Schema)
 	}
 }
 

@@ -3,13 +3,16 @@ package web
 import (
 	"context"
 	"html/template"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/access"
 )
 
 const (
@@ -23,6 +26,20 @@ const (
 	newShare  = 0.02
 	riseShare = 0.05
 )
+
+// An overviewPage is the first page of a gateway.
+type overviewPage struct {
+	statements *statementReader
+	marks      *markReader
+	causes     *causeFinder
+	events     *eventReader
+	sessions   *sessionsPage
+	queries    chartQueries
+	latest     func() Latest // as Options.Latest
+	gatherer   prometheus.Gatherer
+	log        *slog.Logger
+	listed     func(access.Account) []endpoint
+}
 
 // An overview is the data of the first page.
 type overview struct {
@@ -47,45 +64,45 @@ type figure struct {
 // An endpoint is a path of the API.
 type endpoint struct{ Path, What string }
 
-func (s *Server) overview(ctx context.Context, v *view) (any, error) {
-	o := &overview{Endpoints: s.router.listed(v.account)}
-	happened := s.queryEvents(ctx, v)
-	marks := s.marks(ctx, v)
+func (s *overviewPage) load(ctx context.Context, v *view) (any, error) {
+	o := &overview{Endpoints: s.listed(v.account)}
+	happened := s.events.query(ctx, v)
+	marks := s.marks.of(ctx, v)
 	o.Marks = markRows(v, marks)
 	var top *statements.Top
-	if s.opts.Statements != nil {
+	if s.statements.all != nil {
 		var err error
 		q := statements.TopQuery{From: v.span.From, To: v.span.To, Limit: queryRows, Points: chartPoints, Compare: true}
-		if top, err = s.statements(v).Top(ctx, q); err != nil {
+		if top, err = s.statements.of(v).Top(ctx, q); err != nil {
 			happened()
 			return nil, statementProblem(err)
 		}
-		s.overviewStatements(ctx, o, v, top, marks)
+		s.addStatements(ctx, o, v, top, marks)
 	}
-	if s.opts.Sessions != nil {
-		if now := s.sessionRows(v, shownSessions, shownAge); len(now.Running) > 0 {
+	if s.sessions.source != nil {
+		if now := s.sessions.rows(v, shownSessions, shownAge); len(now.Running) > 0 {
 			now.MayKill = false
 			o.Now = now
 		}
 	}
 	o.Events = inOrder(append(o.Events, happened()...))
-	o.Figures = s.overviewFigures(v, top)
+	o.Figures = s.figures(v, top)
 	o.Weight = s.ownWeight()
 	return o, nil
 }
 
-// overviewStatements sets the parts that depend on statements.
-func (s *Server) overviewStatements(ctx context.Context, o *overview, v *view, top *statements.Top, marks []markers.Marker) {
+// addStatements sets the parts that depend on statements.
+func (s *overviewPage) addStatements(ctx context.Context, o *overview, v *view, top *statements.Top, marks []markers.Marker) {
 	o.Notes = sourceNotes(v, top.Source, top.From, top.To, top.Notes)
 	o.More = v.link("/queries")
 	all := queryRowsOf(v, top)
 	o.Statement = &queryTable{Rows: all[:min(len(all), overviewRows)], Sparks: top.Source != statements.SourceCounters}
-	o.Events = statementEvents(v, all, func(i int) whyText { return s.whyRow(ctx, v, top, i, all[i].Rise, marks) })
+	o.Events = statementEvents(v, all, func(i int) whyText { return s.causes.ofRow(ctx, v, top, i, all[i].Rise, marks) })
 	if top.Source == statements.SourceCounters {
 		return
 	}
-	over, top := s.fitTop(ctx, v, top)
-	ask, lines := s.ofAll(top.Series.Step), chartMarks(marks)
+	over, top := s.statements.fitTop(ctx, v, top)
+	ask, lines := s.queries.all(top.Series.Step), chartMarks(marks)
 	chart := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = over.From, over.To, top.Series.Times, lines
 		o.Charts = append(o.Charts, c.HTML())
@@ -114,14 +131,14 @@ func (s *Server) overviewStatements(ctx context.Context, o *overview, v *view, t
 
 // fitTop returns the part of the view's range that charts show, and the statements with points over that part: if the history
 // starts within the range, a chart of the whole range would have its points at the edge.
-func (s *Server) fitTop(ctx context.Context, v *view, top *statements.Top) (span, *statements.Top) {
+func (s *statementReader) fitTop(ctx context.Context, v *view, top *statements.Top) (span, *statements.Top) {
 	over, ok := fitted(v.span, top.From, top.To)
 	if !ok || top.Source != statements.SourceSamples {
 		return v.span, top
 	}
-	part, err := s.statements(v).Top(ctx, statements.TopQuery{From: over.From, To: over.To, Limit: queryRows, Points: chartPoints})
+	part, err := s.of(v).Top(ctx, statements.TopQuery{From: over.From, To: over.To, Limit: queryRows, Points: chartPoints})
 	if err != nil {
-		s.opts.Log.Debug("charts are drawn over the whole range", "error", err)
+		s.log.Debug("charts are drawn over the whole range", "error", err)
 		return v.span, top
 	}
 	return over, part
@@ -153,9 +170,9 @@ func loadByStatement(top *statements.Top, promql string) lineChart {
 // maxLegend bounds the text of a statement in the legend of a chart.
 const maxLegend = 44
 
-// overviewFigures returns the headline values: of the last seconds, if known, and of the time range of the
+// figures returns the headline values: of the last seconds, if known, and of the time range of the
 // page.
-func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
+func (s *overviewPage) figures(v *view, top *statements.Top) []figure {
 	var within statements.Totals
 	var length float64
 	changed := ""
@@ -168,7 +185,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 			changed = "no comparison: " + top.NoComparison
 		}
 	}
-	if s.opts.Latest == nil {
+	if s.latest == nil {
 		if top == nil {
 			return nil
 		}
@@ -180,7 +197,7 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 			{Name: "Errors", Value: unitCount.write(float64(within.Errors)), Bad: within.Errors > 0},
 		}
 	}
-	l := s.opts.Latest()
+	l := s.latest()
 	figures := []figure{
 		{Name: "Statements", Value: unitRate.write(l.PerSecond)},
 		{Name: "p50", Value: duration(l.P50)},
@@ -203,10 +220,10 @@ func (s *Server) overviewFigures(v *view, top *statements.Top) []figure {
 }
 
 // ownWeight returns the resource usage of this process from its own metrics.
-func (s *Server) ownWeight() []figure {
-	families, err := s.opts.Gatherer.Gather()
+func (s *overviewPage) ownWeight() []figure {
+	families, err := s.gatherer.Gather()
 	if len(families) == 0 {
-		s.opts.Log.Debug("process metrics unavailable", "error", err)
+		s.log.Debug("process metrics unavailable", "error", err)
 		return nil
 	}
 	values := make(map[string]float64, len(families))

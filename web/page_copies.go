@@ -28,6 +28,20 @@ type Copies struct {
 	Problems []string
 }
 
+// A copiesPage shows the copies of tables.
+type copiesPage struct {
+	source func(context.Context) Copies // nil: there are none
+	cache  copiesCache
+}
+
+// recent returns the state of copies, which other pages than that of copies share for a while. It is empty without a source.
+func (s *copiesPage) recent(ctx context.Context, now time.Time) Copies {
+	if s.source == nil {
+		return Copies{}
+	}
+	return s.cache.get(ctx, now, s.source)
+}
+
 // copiesData is the data of the page.
 type copiesData struct {
 	Copies
@@ -45,8 +59,8 @@ type jobRow struct {
 	Spec  string  // "" for accounts that may not see texts: conditions contain values
 }
 
-func (s *Server) copies(ctx context.Context, v *view) (any, error) {
-	d := copiesData{Copies: s.opts.Copies(ctx)}
+func (s *copiesPage) load(ctx context.Context, v *view) (any, error) {
+	d := copiesData{Copies: s.source(ctx)}
 	for _, running := range d.Running {
 		d.Runs = append(d.Runs, newCopyRun(running, v))
 	}
@@ -157,16 +171,24 @@ type ProgressLine struct {
 	Text string    `json:"text"`
 }
 
+// A progressPage shows the copy or alteration that the process executes.
+type progressPage struct {
+	source func() Progress
+	pages  *renderer
+	listed func(access.Account) []endpoint
+}
+
 // progress returns the progress for an account.
-func (s *Server) progress(texts bool) Progress {
-	p := s.opts.Progress()
+func (s *progressPage) progress(texts bool) Progress {
+	p := s.source()
 	if !texts {
 		p.Status, p.Lines = *withoutTexts(&p.Status), []ProgressLine{}
 	}
 	return p
 }
 
-func (s *Server) serveProgress(w http.ResponseWriter, r *http.Request) {
+// serve serves /api/v1/progress.
+func (s *progressPage) serve(w http.ResponseWriter, r *http.Request) {
 	s.pages.writeJSON(w, s.progress(access.SeesTexts(r.Context())))
 }
 
@@ -177,9 +199,9 @@ type progressData struct {
 	Endpoints []endpoint
 }
 
-func (s *Server) loadProgress(_ context.Context, v *view) (any, error) {
+func (s *progressPage) load(_ context.Context, v *view) (any, error) {
 	p := s.progress(v.texts)
-	d := progressData{Run: newCopyRun(&p.Status, v), Lines: slices.Clone(p.Lines), Endpoints: s.router.listed(v.account)}
+	d := progressData{Run: newCopyRun(&p.Status, v), Lines: slices.Clone(p.Lines), Endpoints: s.listed(v.account)}
 	slices.Reverse(d.Lines)
 	d.Run.Live = liveChart(&p, v.now)
 	return d, nil

@@ -4,7 +4,15 @@ import (
 	"context"
 
 	"github.com/taredb/tare/fleet/frontend"
+	"github.com/taredb/tare/internal/access"
 )
+
+// A frontendPage shows a frontend's downstreams and requests.
+type frontendPage struct {
+	source func(values bool) frontend.Overview
+	values bool // as Options.FrontendValues
+	listed func(access.Account) []endpoint
+}
 
 // frontendData is the data of the page.
 type frontendData struct {
@@ -23,10 +31,10 @@ type peerRow struct {
 	Bad  bool
 }
 
-func (s *Server) frontend(_ context.Context, v *view) (any, error) {
-	values := v.texts && s.opts.FrontendValues
-	o := s.opts.Frontend(values)
-	d := frontendData{Overview: o, Values: values, Endpoints: s.router.listed(v.account)}
+func (s *frontendPage) load(_ context.Context, v *view) (any, error) {
+	values := v.texts && s.values
+	o := s.source(values)
+	d := frontendData{Overview: o, Values: values, Endpoints: s.listed(v.account)}
 	for _, p := range o.Peers {
 		r := peerRow{Peer: p, Word: "answers"}
 		if p.Responded > 0 {

@@ -20,9 +20,15 @@ type liveData struct {
 // defaultSlow is the duration from which a line is marked as slow.
 const defaultSlow = "100ms"
 
-func (s *Server) liveLog(_ context.Context, v *view) (any, error) {
-	d := liveData{Columns: s.opts.LogColumns, Filter: cutText(strings.TrimSpace(v.query.Get("filter")), maxSelector), Slow: strings.TrimSpace(v.query.Get("slow"))}
-	d.Query = s.queryPath()
+// A livePage shows the query log as it is written.
+type livePage struct {
+	columns   []querylog.Column
+	queryPath string
+}
+
+func (s *livePage) load(_ context.Context, v *view) (any, error) {
+	d := liveData{Columns: s.columns, Filter: cutText(strings.TrimSpace(v.query.Get("filter")), maxSelector), Slow: strings.TrimSpace(v.query.Get("slow"))}
+	d.Query = s.queryPath
 	if d.Slow == "" {
 		d.Slow = defaultSlow
 	}

@@ -8,12 +8,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/web/memory"
 )
+
+// A plansPage shows the plan cache.
+type plansPage struct {
+	source    func(n int) memory.Plans
+	texts     *statementReader
+	pages     *renderer
+	queryPath string
+}
 
 // plansData is the data of the page.
 type plansData struct {
@@ -49,34 +54,12 @@ type planRow struct {
 
 var errPage = errors.New("page: want a number that is not negative")
 
-// textRange is the time range that is searched for the texts of plans.
-const textRange = time.Hour
-
-// textsOf returns the texts of the statements with the most time in the last hour.
-func (s *Server) textsOf(ctx context.Context, v *view) map[sqldigest.Digest]string {
-	if s.opts.Statements == nil || !v.texts {
-		return nil
-	}
-	top, err := s.opts.Statements.Top(ctx, statements.TopQuery{From: v.now.Add(-textRange), To: v.now, Limit: statements.MaxTopLimit})
-	if err != nil {
-		s.opts.Log.Debug("plans are shown without texts", "error", err)
-		return nil
-	}
-	texts := make(map[sqldigest.Digest]string, len(top.Rows))
-	for i := range top.Rows {
-		if r := &top.Rows[i]; r.Text != "" {
-			texts[r.Digest] = statementName(r.Text, r.TextCut, r.Digest)
-		}
-	}
-	return texts
-}
-
-func (s *Server) loadPlans(ctx context.Context, v *view) (any, error) {
+func (s *plansPage) load(ctx context.Context, v *view) (any, error) {
 	limit, err := plansLimit(v.query.Get("limit"))
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	d := plansData{Plans: s.opts.Plans(limit), Limit: limit, HitShare: -1, OfHeap: -1}
+	d := plansData{Plans: s.source(limit), Limit: limit, HitShare: -1, OfHeap: -1}
 	for _, n := range []int{defaultPlans, 100, maxPlans} {
 		text := strconv.Itoa(n)
 		if n == defaultPlans {
@@ -96,18 +79,18 @@ func (s *Server) loadPlans(ctx context.Context, v *view) (any, error) {
 	none := func(c memory.ReasonCount) bool { return c.Count == 0 }
 	d.Refusals = slices.DeleteFunc(slices.Clone(d.Refused), none)
 	d.Left = slices.DeleteFunc(slices.Clone(d.Evicted), none)
-	texts := s.textsOf(ctx, v)
+	texts := s.texts.names(ctx, v)
 	for _, p := range d.Largest {
-		row := s.planRow(v, p, d.Bytes-d.Overhead)
+		row := s.row(v, p, d.Bytes-d.Overhead)
 		row.Text = texts[p.Digest]
 		d.Rows = append(d.Rows, row)
 	}
 	return d, nil
 }
 
-func (s *Server) planRow(v *view, p memory.Plan, all int64) planRow {
+func (s *plansPage) row(v *view, p memory.Plan, all int64) planRow {
 	r := planRow{Plan: p, Digest: p.Digest.String()}
-	if path := s.queryPath(); path != "" {
+	if path := s.queryPath; path != "" {
 		r.Link = v.link(path + r.Digest)
 	}
 	if all > 0 {
@@ -170,12 +153,12 @@ func plansLimit(text string) (int, error) {
 	return n, nil
 }
 
-// plans serves /api/v1/plans; ?limit= is the number of plans in detail.
-func (s *Server) plans(w http.ResponseWriter, r *http.Request) {
+// serve serves /api/v1/plans; ?limit= is the number of plans in detail.
+func (s *plansPage) serve(w http.ResponseWriter, r *http.Request) {
 	n, err := plansLimit(r.URL.Query().Get("limit"))
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s.pages.writeJSON(w, s.opts.Plans(n))
+	s.pages.writeJSON(w, s.source(n))
 }

@@ -43,9 +43,21 @@ const (
 	tenantHeader = "X-Scope-OrgID"
 )
 
-// rangeQueries returns the endpoint of Prometheus' range queries, or nil if there is none.
-func (s *Server) rangeQueries() http.Handler {
-	for _, r := range s.opts.Routes {
+// A promqlPage evaluates PromQL over the time range, and lists the blocks read.
+type promqlPage struct {
+	endpoint   http.Handler             // of range queries; nil: there is none
+	earliest   func() (time.Time, bool) // as Options.Earliest
+	interval   time.Duration            // of the history's samples; 0: unknown
+	tags       []string                 // as Options.Tags
+	tenants    bool                     // whether the server may have several
+	statements *statementReader
+	queries    chartQueries
+	queryPath  string
+}
+
+// rangeQueries returns the endpoint of Prometheus' range queries among routes, or nil if there is none.
+func rangeQueries(routes []Route) http.Handler {
+	for _, r := range routes {
 		if r.pattern == rangePattern {
 			return r.handler
 		}
@@ -107,9 +119,9 @@ type promqlResponse struct {
 	Explain *storegateway.Explanation `json:"explain"`
 }
 
-func (s *Server) promql(ctx context.Context, v *view) (any, error) {
+func (s *promqlPage) load(ctx context.Context, v *view) (any, error) {
 	d := &promqlData{
-		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: storeFirst(&s.opts), Action: v.r.URL.Path,
+		Query: strings.TrimSpace(v.query.Get("query")), Tenant: v.query.Get("tenant"), Tenants: s.tenants, Action: v.r.URL.Path,
 		Legend: v.query.Get("legend"), Functions: promqlFunctions(),
 	}
 	for _, name := range sortedNames(v.query) {
@@ -117,7 +129,7 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 			d.Keep = append(d.Keep, pair{name, v.query.Get(name)})
 		}
 	}
-	for _, e := range s.promqlExamples() {
+	for _, e := range s.examples() {
 		d.Examples = append(d.Examples, promqlExample{e, v.with("query", e)})
 	}
 	if d.Query == "" {
@@ -149,11 +161,11 @@ func (s *Server) promql(ctx context.Context, v *view) (any, error) {
 }
 
 // sampled returns the part of a range that has samples, if the query has no result before the first one.
-func (s *Server) sampled(over span, d *promqlData) span {
-	if s.opts.Earliest == nil {
+func (s *promqlPage) sampled(over span, d *promqlData) span {
+	if s.earliest == nil {
 		return over
 	}
-	earliest, ok := s.opts.Earliest()
+	earliest, ok := s.earliest()
 	if !ok || promapi.CheckExpr(d.Query) != nil {
 		return over
 	}
@@ -203,8 +215,8 @@ func needsSamples(expr parser.Expr) bool {
 }
 
 // evaluate queries a part of the view's range, in steps that are not shorter than the interval of the history's samples.
-func (s *Server) evaluate(ctx context.Context, v *view, d *promqlData, over span) (*promqlResponse, error) {
-	d.Step = max((over.Length() / chartPoints).Round(time.Second), s.opts.Attention.Interval, time.Second)
+func (s *promqlPage) evaluate(ctx context.Context, v *view, d *promqlData, over span) (*promqlResponse, error) {
+	d.Step = max((over.Length() / chartPoints).Round(time.Second), s.interval, time.Second)
 	q := url.Values{
 		"query": {d.Query}, "step": {strconv.FormatFloat(d.Step.Seconds(), 'f', -1, 64)},
 		"start": {unixSeconds(over.From)}, "end": {unixSeconds(over.To)},
@@ -258,15 +270,15 @@ var promqlFunctions = sync.OnceValue(func() string { //nolint:gochecknoglobals /
 })
 
 // promqlExamples returns queries to start with.
-func (s *Server) promqlExamples() []string {
-	if s.opts.Statements != nil {
+func (s *promqlPage) examples() []string {
+	if s.statements.all != nil {
 		examples := []string{
 			"sum(rate(tare_queries_total[5m]))",
 			"topk(5, sum by (digest) (rate(tare_queries_total[5m])))",
 			"histogram_quantile(0.99, sum(rate(tare_query_duration_seconds[5m])))",
 		}
-		for _, tag := range s.opts.Tags {
-			examples = append(examples, s.ofTag(tag, 0).TagLoad(5))
+		for _, tag := range s.tags {
+			examples = append(examples, s.queries.tag(tag, 0).TagLoad(5))
 		}
 		return examples
 	}
@@ -279,7 +291,7 @@ func unixSeconds(t time.Time) string {
 
 // rangeQuery calls the endpoint as the view's account, under the same admission and budgets as a request from
 // outside.
-func (s *Server) rangeQuery(ctx context.Context, v *view, q url.Values, tenant string) (*promqlResponse, error) {
+func (s *promqlPage) rangeQuery(ctx context.Context, v *view, q url.Values, tenant string) (*promqlResponse, error) {
 	r := v.r.Clone(ctx)
 	r.URL = &url.URL{Path: "/api/v1/query_range", RawQuery: q.Encode()}
 	r.Header = http.Header{}
@@ -288,7 +300,7 @@ func (s *Server) rangeQuery(ctx context.Context, v *view, q url.Values, tenant s
 	}
 	w := &pageRecorder{header: http.Header{}, code: http.StatusOK}
 	err := panics.Guard(func() error {
-		s.rangeQueries().ServeHTTP(w, r)
+		s.endpoint.ServeHTTP(w, r)
 		return nil
 	})
 	if p := panics.Of(err); p != nil && !w.full && !errors.Is(err, http.ErrAbortHandler) {
@@ -346,7 +358,7 @@ func (w *pageRecorder) Write(b []byte) (int, error) {
 }
 
 // addSeries draws the series with the largest values, and lists all of them from a row on, a page at a time.
-func (s *Server) addSeries(ctx context.Context, v *view, d *promqlData, over span, all model.Matrix, first int) {
+func (s *promqlPage) addSeries(ctx context.Context, v *view, d *promqlData, over span, all model.Matrix, first int) {
 	d.Series = len(all)
 	most := make(map[*model.SampleStream]float64, len(all))
 	for _, one := range all {
@@ -361,7 +373,7 @@ func (s *Server) addSeries(ctx context.Context, v *view, d *promqlData, over spa
 	slices.SortStableFunc(all, func(a, b *model.SampleStream) int {
 		return cmp.Or(cmp.Compare(most[b], most[a]), strings.Compare(a.Metric.String(), b.Metric.String()))
 	})
-	legend := newLegend(all, d.Legend, func() map[sqldigest.Digest]string { return s.textsOf(ctx, v) })
+	legend := newLegend(all, d.Legend, func() map[sqldigest.Digest]string { return s.statements.names(ctx, v) })
 	d.Legends = legend.differ
 	c := lineChart{ID: "result", Title: "Result", From: over.From, To: over.To, Unit: unitCount}
 	for t := over.From; !t.After(over.To); t = t.Add(d.Step) {
@@ -386,7 +398,7 @@ func (s *Server) addSeries(ctx context.Context, v *view, d *promqlData, over spa
 			row.Last, row.Most = "histogram", "histogram"
 		}
 		if row.Statement = legend.statement(one.Metric); row.Statement != "" {
-			row.Link = v.link(s.queryPath() + string(one.Metric[stmtseries.LabelDigest]))
+			row.Link = v.link(s.queryPath + string(one.Metric[stmtseries.LabelDigest]))
 		}
 		d.Rows = append(d.Rows, row)
 	}
@@ -497,25 +509,30 @@ func (d *promqlData) addBlocks() {
 // The PromQL beside a chart is statements.ChartQuery's. Rates exclude counts of evicted digests from before
 // their eviction.
 
+// chartQueries builds the PromQL beside charts.
+type chartQueries struct {
+	matchers func() []string // as Options.SeriesMatchers
+}
+
 // selector returns the matchers in braces.
-func (s *Server) selector(matchers ...string) string {
-	if s.opts.SeriesMatchers != nil {
-		matchers = append(matchers, s.opts.SeriesMatchers()...)
+func (c chartQueries) selector(matchers ...string) string {
+	if c.matchers != nil {
+		matchers = append(matchers, c.matchers()...)
 	}
 	return "{" + strings.Join(matchers, ",") + "}"
 }
 
-// ofDigest returns the queries of one digest's series.
-func (s *Server) ofDigest(hex string, step time.Duration) statements.ChartQuery {
-	return statements.ChartQuery{Selector: s.selector("digest=" + strconv.Quote(hex)), Step: step}
+// digest returns the queries of one digest's series.
+func (c chartQueries) digest(hex string, step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: c.selector("digest=" + strconv.Quote(hex)), Step: step}
 }
 
-// ofTag returns the queries of a tag's series.
-func (s *Server) ofTag(key string, step time.Duration) statements.ChartQuery {
-	return statements.ChartQuery{Selector: s.selector("tag=" + strconv.Quote(key)), Step: step}
+// tag returns the queries of a tag's series.
+func (c chartQueries) tag(key string, step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: c.selector("tag=" + strconv.Quote(key)), Step: step}
 }
 
-// ofAll returns the queries of all statements' series.
-func (s *Server) ofAll(step time.Duration) statements.ChartQuery {
-	return statements.ChartQuery{Selector: s.selector(`digest!="evicted"`), Step: step}
+// all returns the queries of all statements' series.
+func (c chartQueries) all(step time.Duration) statements.ChartQuery {
+	return statements.ChartQuery{Selector: c.selector(`digest!="evicted"`), Step: step}
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/taredb/tare/store/promapi"
 )
 
+// A seriesPage shows the active series by label.
+type seriesPage struct{ source SeriesSource }
+
 // seriesData is the data of the page.
 type seriesData struct {
 	Selector string
@@ -46,7 +49,7 @@ const shownValue = 120
 
 var errTextSelector = errors.New("selector: the label text has what statements say, which this account does not see")
 
-func (s *Server) loadSeries(_ context.Context, v *view) (any, error) {
+func (s *seriesPage) load(_ context.Context, v *view) (any, error) {
 	d := seriesData{Selector: strings.TrimSpace(v.query.Get("selector")), All: v.with("selector", "")}
 	if len(d.Selector) > maxSelector {
 		d.Selector = d.Selector[:maxSelector]
@@ -60,14 +63,14 @@ func (s *Server) loadSeries(_ context.Context, v *view) (any, error) {
 			return nil, badRequest(errTextSelector, "Select by the label digest instead.")
 		}
 	}
-	c := countSeries(s.opts.Series, matchers, v.texts)
+	c := countSeries(s.source, matchers, v.texts)
 	d.Series = uint64(c.Series)
 	for _, l := range c.Labels {
 		if l.Values == 1 && l.Series == c.Series {
 			d.Same = append(d.Same, labels.MustNewMatcher(labels.MatchEqual, l.Name, cutText(l.Top[0].Value, shownValue)).String())
 			continue
 		}
-		d.Labels = append(d.Labels, s.labelView(v, matchers, l))
+		d.Labels = append(d.Labels, newLabelView(v, matchers, l))
 	}
 	for _, ls := range c.Listed {
 		d.Listed = append(d.Listed, seriesText(ls))
@@ -81,7 +84,7 @@ func (s *Server) loadSeries(_ context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-func (s *Server) labelView(v *view, matchers []*labels.Matcher, l labelCount) labelView {
+func newLabelView(v *view, matchers []*labels.Matcher, l labelCount) labelView {
 	view := labelView{Name: l.Name, Values: uint64(l.Values), Past: l.Other > 0}
 	view.Chart = barChart{Title: l.Name, Of: l.Name, Unit: unitCount, Whole: float64(l.Series)}
 	shown := 0

@@ -103,9 +103,17 @@ func (b *Block) words() string {
 	return fmt.Sprintf("%s of connection %d (%s, %s)", text, b.Connection, b.User, b.State)
 }
 
-// sessions returns the busy sessions with the locks that they wait for.
-func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
-	source := s.opts.Sessions
+// A sessionsPage has the sessions of a gateway: the page of what is running now, and the API that lists and kills.
+type sessionsPage struct {
+	source    *SessionSource
+	locks     CountSource // reason for unknown holders of locks; nil: there are none
+	pages     *renderer
+	queryPath string
+}
+
+// list returns the busy sessions with the locks that they wait for.
+func (s *sessionsPage) list(limit int, age time.Duration, texts bool) Sessions {
+	source := s.source
 	b := source.Busy(limit, age)
 	out := Sessions{At: b.At.UTC(), Counts: make(map[string]int), Dropped: b.Dropped, Sessions: []Session{}, Transactions: []Session{}}
 	for a, n := range b.Counts {
@@ -126,8 +134,8 @@ func (s *Server) sessions(limit int, age time.Duration, texts bool) Sessions {
 		j := sessionOf(info, b.At, texts)
 		if lock, ok := blocked[info.Connection]; ok && info.InCommand() && info.Since.Before(read) {
 			j.Waits = &Block{Kind: string(lock.Kind), Table: lock.Table, Connection: lock.Holder}
-			if lock.Holder == 0 && s.opts.Counts != nil {
-				_, out.LockProblem = s.opts.Counts.LockWaits(b.At, b.At)
+			if lock.Holder == 0 && s.locks != nil {
+				_, out.LockProblem = s.locks.LockWaits(b.At, b.At)
 			}
 			if h := holders[lock.Holder]; h != nil && lock.Holder != 0 {
 				j.Waits.Session, j.Waits.User, j.Waits.State = h.Number, h.User, h.Activity.String()
@@ -167,13 +175,14 @@ func sessionOf(i *gateway.SessionInfo, now time.Time, texts bool) Session {
 	return j
 }
 
-func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
+// serve serves sessionsPath.
+func (s *sessionsPage) serve(w http.ResponseWriter, r *http.Request) {
 	limit, age, err := sessionQuery(r)
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s.pages.writeJSON(w, s.sessions(limit, age, access.SeesTexts(r.Context())))
+	s.pages.writeJSON(w, s.list(limit, age, access.SeesTexts(r.Context())))
 }
 
 // sessionQuery parses the parameters limit and age.
@@ -210,7 +219,8 @@ func (k *killRequest) kill() (gateway.Kill, error) {
 	return gateway.Kill{Session: k.Session, Command: k.Command, Whole: k.What == "session"}, nil
 }
 
-func (s *Server) serveKill(w http.ResponseWriter, r *http.Request) {
+// serveKill serves killPath.
+func (s *sessionsPage) serveKill(w http.ResponseWriter, r *http.Request) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		plain(w, http.StatusUnsupportedMediaType, "want Content-Type: application/json")
 		return
@@ -231,7 +241,7 @@ func (s *Server) serveKill(w http.ResponseWriter, r *http.Request) {
 }
 
 // killForm handles the buttons of the page.
-func (s *Server) killForm(w http.ResponseWriter, r *http.Request) {
+func (s *sessionsPage) killForm(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxKillRequest)
 	if err := r.ParseForm(); err != nil {
 		s.pages.fail(w, r, badRequest(err))
@@ -251,21 +261,21 @@ func (s *Server) killForm(w http.ResponseWriter, r *http.Request) {
 }
 
 // kill kills a statement or session, and leaves a trace: a line in the log and an event.
-func (s *Server) kill(ctx context.Context, request *killRequest) (Session, error) {
+func (s *sessionsPage) kill(ctx context.Context, request *killRequest) (Session, error) {
 	k, err := request.kill()
 	if err != nil {
 		return Session{}, err
 	}
-	info, err := s.opts.Sessions.Kill(k)
+	info, err := s.source.Kill(k)
 	if err != nil {
 		return Session{}, err
 	}
-	victim := sessionOf(&info, s.opts.Now(), false)
+	victim := sessionOf(&info, s.pages.now(), false)
 	account := access.Of(ctx).Name
-	s.opts.Log.Info("session killed", "what", request.What, "account", account, "session", victim.Session, "connection", victim.Connection,
+	s.pages.log.Info("session killed", "what", request.What, "account", account, "session", victim.Session, "connection", victim.Connection,
 		"user", victim.User, "client", victim.Client, "digest", victim.Digest, "state", victim.State)
-	if s.opts.Sessions.Killed != nil {
-		s.opts.Sessions.Killed(account, fmt.Sprintf("Killed a %s of %s from %s, connection %d", request.What, victim.User, cmp.Or(victim.Client, "a socket"), victim.Connection))
+	if s.source.Killed != nil {
+		s.source.Killed(account, fmt.Sprintf("Killed a %s of %s from %s, connection %d", request.What, victim.User, cmp.Or(victim.Client, "a socket"), victim.Connection))
 	}
 	return victim, nil
 }
@@ -302,9 +312,9 @@ type sessionRow struct {
 	Holder    string // of the lock that it waits for
 }
 
-func (s *Server) loadSessions(_ context.Context, v *view) (any, error) {
-	d := s.sessionRows(v, defaultSessions, 0)
-	all := s.opts.Sessions.Busy(0, 0)
+func (s *sessionsPage) load(_ context.Context, v *view) (any, error) {
+	d := s.rows(v, defaultSessions, 0)
+	all := s.source.Busy(0, 0)
 	for a, n := range all.Counts {
 		if n > 0 {
 			d.Counts = append(d.Counts, figure{Name: gateway.Activity(a).String(), Value: unitCount.write(float64(n))})
@@ -313,13 +323,14 @@ func (s *Server) loadSessions(_ context.Context, v *view) (any, error) {
 	return d, nil
 }
 
-func (s *Server) sessionRows(v *view, limit int, age time.Duration) *sessionsData {
-	list := s.sessions(limit, age, v.texts)
+// rows returns the rows of both pages that list sessions.
+func (s *sessionsPage) rows(v *view, limit int, age time.Duration) *sessionsData {
+	list := s.list(limit, age, v.texts)
 	d := &sessionsData{Dropped: list.Dropped, LockProblem: list.LockProblem, MayKill: v.account.May(access.For(access.Operator))}
 	rowOf := func(j Session) sessionRow {
 		row := sessionRow{Session: j, Statement: cmp.Or(j.Text, j.Digest, j.Name)}
-		if j.Digest != "" && s.queryPath() != "" {
-			row.Link = v.link(s.queryPath() + j.Digest)
+		if j.Digest != "" && s.queryPath != "" {
+			row.Link = v.link(s.queryPath + j.Digest)
 		}
 		if w := j.Waits; w != nil {
 			row.Holder = w.words()

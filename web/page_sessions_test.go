@@ -59,7 +59,7 @@ func TestSessions(t *testing.T) {
 			get := func(path string) string {
 				r := httptest.NewRequest(http.MethodGet, path, nil)
 				v := &view{r: r, query: r.URL.Query(), now: now, texts: texts, account: access.Account{Name: "a", Role: access.Viewer, Texts: texts}}
-				d := s.sessionRows(v, 10, 0)
+				d := s.parts.sessions.rows(v, 10, 0)
 				body, err := s.pages.execute(&page{template: "sessions", fixed: true}, v, d)
 				if err != nil {
 					t.Fatal(err)
@@ -83,7 +83,7 @@ func TestSessions(t *testing.T) {
 			if strings.Contains(body, "<b>x") || strings.Contains(body, "/sessions/kill") {
 				t.Error("the page has a user's markup, or buttons for a viewer")
 			}
-			out, err := json.Marshal(s.sessions(10, 0, texts))
+			out, err := json.Marshal(s.parts.sessions.list(10, 0, texts))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,9 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 )
+
+// A storePage shows the blocks of a bucket and the budgets of queries.
+type storePage struct {
+	source func() storegateway.StatusPage
+	first  bool // the front page
+	listed func(access.Account) []endpoint
+}
 
 // storeData is the data of the page.
 type storeData struct {
@@ -64,8 +72,8 @@ type blockRow struct {
 	State      string
 }
 
-func (s *Server) store(_ context.Context, v *view) (any, error) {
-	p := s.opts.Store()
+func (s *storePage) load(_ context.Context, v *view) (any, error) {
+	p := s.source()
 	d := storeData{
 		Sync: p.Sync, SyncedAt: ago(p.Sync.Last, v.now), GoodAt: ago(p.Sync.LastGood, v.now), Seconds: p.Sync.Seconds,
 		Budgets: p.Budgets, Tenant: v.query.Get("tenant"), HitShare: -1, Reused: -1,
@@ -73,8 +81,8 @@ func (s *Server) store(_ context.Context, v *view) (any, error) {
 	if p.Sync.Failing != nil {
 		d.FailingAt = ago(*p.Sync.Failing, v.now)
 	}
-	if storeFirst(&s.opts) {
-		d.Endpoints = s.router.listed(v.account)
+	if s.first {
+		d.Endpoints = s.listed(v.account)
 	}
 	if n := p.Budgets.Cache.Hits + p.Budgets.Cache.Misses; n > 0 {
 		d.HitShare = float64(p.Budgets.Cache.Hits) / float64(n)

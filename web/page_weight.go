@@ -17,6 +17,12 @@ import (
 	"github.com/taredb/tare/web/memory"
 )
 
+// A weightPage shows the resource usage of the process.
+type weightPage struct {
+	source  *WeightSource
+	weigher *weigher
+}
+
 // weightData is the data of the page.
 type weightData struct {
 	Name, Names string // of the counted unit: "statement", "statements"; "" if there is none
@@ -35,8 +41,8 @@ type weightData struct {
 	Reload      *Reload // nil: none yet
 }
 
-func (s *Server) weight(_ context.Context, v *view) (any, error) {
-	source := s.opts.Weight
+func (s *weightPage) load(_ context.Context, v *view) (any, error) {
+	source := s.source
 	looks := s.weigher.measure(v.now)
 	d := weightData{Name: source.StatementName, Now: looks[len(looks)-1], Limit: float64(memoryLimit())}
 	if d.Name != "" {

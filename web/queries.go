@@ -25,6 +25,16 @@ const (
 	maxPage     = statements.MaxTopOffset / queryRows
 )
 
+// A queriesPage ranks statements, or groups of them.
+type queriesPage struct {
+	statements *statementReader
+	tables     *tableReader
+	queries    chartQueries
+	calls      CallSource  // nil: there are none
+	counts     CountSource // nil: there are none
+	tags       []string    // as Options.Tags
+}
+
 // A queryTable is the data of the page of queries.
 type queryTable struct {
 	Filter, FilterAction string
@@ -105,8 +115,8 @@ func (q *queryRequest) selective() bool {
 	return q.group != "" || q.by.server || !q.rows.Empty() || !q.calls.Empty() || !q.tables.Empty()
 }
 
-// queryRequestOf parses the parameters of the page.
-func (s *Server) queryRequestOf(v *view) (*queryRequest, error) {
+// request parses the parameters of the page.
+func (s *queriesPage) request(v *view) (*queryRequest, error) {
 	q := &queryRequest{page: 1, group: v.query.Get("group")}
 	q.top = statements.TopQuery{From: v.span.From, To: v.span.To, Compare: true, Ascending: v.query.Get("order") == "asc"}
 	by := cmp.Or(v.query.Get("sort"), statements.BySeconds.String())
@@ -155,12 +165,12 @@ func (s *Server) queryRequestOf(v *view) (*queryRequest, error) {
 	return q, nil
 }
 
-func (s *Server) queries(ctx context.Context, v *view) (any, error) {
-	q, err := s.queryRequestOf(v)
+func (s *queriesPage) load(ctx context.Context, v *view) (any, error) {
+	q, err := s.request(v)
 	if err != nil {
 		return nil, err
 	}
-	top, err := s.statements(v).Top(ctx, q.top)
+	top, err := s.statements.of(v).Top(ctx, q.top)
 	if err != nil {
 		return nil, statementProblem(err)
 	}
@@ -177,7 +187,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 	}
 	t.Words = s.filterWords(v, top)
 	if t.Sparks {
-		t.PromQL = promqlBox(s.ofAll(v.span.Length()).Top(q.top.By, queryRows))
+		t.PromQL = promqlBox(s.queries.all(v.span.Length()).Top(q.top.By, queryRows))
 	}
 	s.fillRows(v, q, top, t)
 	s.addLinks(v, q, t)
@@ -185,7 +195,7 @@ func (s *Server) queries(ctx context.Context, v *view) (any, error) {
 }
 
 // fillRows selects, groups and sorts the rows, and sets their cells.
-func (s *Server) fillRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
+func (s *queriesPage) fillRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
 	if q.counts {
 		notes := s.addCounts(v, t.Rows, func(i int) (sqldigest.Digest, string) {
 			r := &top.Rows[t.Rows[i].index]
@@ -221,7 +231,7 @@ func (s *Server) fillRows(v *view, q *queryRequest, top *statements.Top, t *quer
 }
 
 // addLinks sets the links of the table's heads and pages, and the forms.
-func (s *Server) addLinks(v *view, q *queryRequest, t *queryTable) {
+func (s *queriesPage) addLinks(v *view, q *queryRequest, t *queryTable) {
 	for _, name := range sortedNames(v.query) {
 		for _, value := range v.query[name] {
 			if name != "filter" && name != "page" {
@@ -261,7 +271,7 @@ func (s *Server) addLinks(v *view, q *queryRequest, t *queryTable) {
 }
 
 // filterWords returns the fields of a filter, with the values that occur in the rows.
-func (s *Server) filterWords(v *view, top *statements.Top) string {
+func (s *queriesPage) filterWords(v *view, top *statements.Top) string {
 	var words []string
 	for _, f := range s.filterFields(v) {
 		if slices.Contains(numberFields, f) {

@@ -265,7 +265,7 @@ func TestQueriesAreGrouped(t *testing.T) {
 			want[of(&c.rows[i])] += c.rows[i].Seconds
 		}
 		v.query, v.r = url.Values{"group": {group}, "sort": {"rows_examined"}}, newRequest(t, "")
-		page, err := s.queries(t.Context(), v)
+		page, err := s.parts.queries.load(t.Context(), v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestQueriesAreGrouped(t *testing.T) {
 	}
 	for _, group := range []string{"tag", "tag_route", "client"} {
 		v.query = url.Values{"group": {group}}
-		page, err := s.queries(t.Context(), v)
+		page, err := s.parts.queries.load(t.Context(), v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +343,7 @@ func TestQueriesOfAccounts(t *testing.T) {
 		}
 	}
 	s := c.server(t)
-	s.opts.Tags = []string{"route"}
+	s.parts.queries.tags = []string{"route"}
 	for query, want := range map[string]bool{"group=tag_route": true, "group=tag": true, "group=tag_none": false, "group=client": false, "group=user": false} {
 		if _, body := browse(t, s.Handler(), "/queries?"+query, "dba"); strings.Contains(html.UnescapeString(body), `topk(50, sum by (value) (rate(tare_tag_query_seconds_total{tag="route"`) != want {
 			t.Errorf("%s: the PromQL of the tag's counts is there: %v, want %v", query, !want, want)
@@ -380,13 +380,13 @@ func TestTablesOfCutTexts(t *testing.T) {
 		}
 	}
 	s := c.server(t)
-	s.opts.PlanTables = func(of map[[16]byte][]string) {
+	s.parts.queries.tables.planned = func(of map[[16]byte][]string) {
 		for digest := range of {
 			of[digest] = planned[digest]
 		}
 	}
 	v := &view{span: spanOf(c.from, c.to), texts: true, r: newRequest(t, ""), query: url.Values{"group": {"table"}, "sort": {"rows_examined"}}}
-	page, err := s.queries(t.Context(), v)
+	page, err := s.parts.queries.load(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +422,7 @@ func TestTablesOfCutTexts(t *testing.T) {
 		}
 	}
 	v.query = url.Values{"filter": {"table=" + table}}
-	if page, err = s.queries(t.Context(), v); err != nil {
+	if page, err = s.parts.queries.load(t.Context(), v); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(page.(*queryTable).Rows); n != matching || n == 0 {

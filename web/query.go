@@ -17,6 +17,19 @@ import (
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
+// A queryPage shows one statement.
+type queryPage struct {
+	statements *statementReader
+	tables     *tableReader
+	marks      *markReader
+	locks      *lockReader
+	causes     *causeFinder
+	queries    chartQueries
+	plans      PlanSource  // nil: there are none
+	calls      CallSource  // nil: there are none
+	counts     CountSource // nil: there are none
+}
+
 // A queryView is the data of the page of one statement.
 type queryView struct {
 	ID      string
@@ -66,7 +79,10 @@ type classCount struct {
 
 func (q *queryView) pageTitle() string { return q.Name }
 
-func (s *Server) query(ctx context.Context, v *view) (any, error) {
+func (s *queryPage) load(ctx context.Context, v *view) (any, error) { return s.view(ctx, v) }
+
+// view returns the data of the page, which are those of incidents too.
+func (s *queryPage) view(ctx context.Context, v *view) (*queryView, error) {
 	q := statements.StatementQuery{Digest: strings.ToLower(v.r.PathValue("digest")), From: v.span.From, To: v.span.To, Points: chartPoints}
 	if isDigestPrefix(q.Digest) {
 		whole, err := s.wholeDigest(ctx, v, q.Digest)
@@ -78,7 +94,7 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	if err := q.Validate(); err != nil {
 		return nil, badRequest(err, fmt.Sprintf("Give at least the first %d digits.", minDigestPrefix), "Open a statement from the table of queries.")
 	}
-	st, err := s.statements(v).Statement(ctx, q)
+	st, err := s.statements.of(v).Statement(ctx, q)
 	if err != nil {
 		return nil, statementProblem(err)
 	}
@@ -104,14 +120,14 @@ func (s *Server) query(ctx context.Context, v *view) (any, error) {
 	d.Parts, d.callers = partsOf(v, st), st.Parts
 	d.Incident = v.link("/incident/" + d.ID)
 	d.Explained = s.explainedOf(v, st.Digest)
-	marks := s.marks(ctx, v)
+	marks := s.marks.of(ctx, v)
 	d.Marks = markRows(v, marks)
 	if st.Source != statements.SourceCounters {
-		s.drawStatement(ctx, d, v, st, marks)
+		s.draw(ctx, d, v, st, marks)
 	}
 	d.Differs = s.differs(ctx, v, st, d.rise)
 	d.Counts = s.countsOf(ctx, v, st, d.rise)
-	d.Locks, d.LockProblem = s.locksOf(v, st)
+	d.Locks, d.LockProblem = s.locks.of(v, st)
 	for i := range d.Locks {
 		if l := &d.Locks[i]; l.Direct && d.Why.Kind != string(incidents.KindLock) && (d.rise == nil || v.now.Sub(l.To) < lockEnded) {
 			if d.Waits = l.Sentence(v.now); d.rise == nil { // no call has finished yet
@@ -132,8 +148,8 @@ func isDigestPrefix(text string) bool {
 }
 
 // wholeDigest returns the digest with the prefix, among the statements of the view's range.
-func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (string, error) {
-	top, err := s.statements(v).Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
+func (s *queryPage) wholeDigest(ctx context.Context, v *view, prefix string) (string, error) {
+	top, err := s.statements.of(v).Top(ctx, statements.TopQuery{From: v.span.From, To: v.span.To, Filter: "digest=" + prefix, Limit: queryRows})
 	if err != nil {
 		return "", statementProblem(err)
 	}
@@ -153,10 +169,10 @@ func (s *Server) wholeDigest(ctx context.Context, v *view, prefix string) (strin
 	return "", notFound("Several digests begin with "+prefix+": "+strings.Join(found, ", "), "Give more digits.")
 }
 
-// drawStatement adds the charts over time.
-func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
+// draw adds the charts over time.
+func (s *queryPage) draw(ctx context.Context, d *queryView, v *view, st *statements.Statement, marks []markers.Marker) {
 	points := &st.Series
-	ask, lines := s.ofDigest(d.ID, points.Step), chartMarks(marks)
+	ask, lines := s.queries.digest(d.ID, points.Step), chartMarks(marks)
 	bounds := make([]float64, len(st.Heat.Bounds))
 	for i, b := range st.Heat.Bounds {
 		bounds[i] = b.Seconds()
@@ -168,11 +184,11 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	}
 	heatLines := lines
 	points.End = end
-	found, rising, others := s.riseOf(ctx, v, st)
+	found, rising, others := s.statements.riseOf(ctx, v, st)
 	if rising {
 		heatLines = append(slices.Clone(lines), mark{At: found.From, Name: "heavier since " + exactClock(found.From, v.span.Length()) + " UTC"})
 	}
-	over, drawn := s.fitStatement(ctx, v, st)
+	over, drawn := s.statements.fitStatement(ctx, v, st)
 	if drawn != st {
 		if end = drawn.To; len(drawn.Series.Times) > 0 {
 			end = drawn.Series.End
@@ -184,13 +200,13 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 	}.HTML()
 	if rising {
 		d.Rise = riseText(found, points, v.span.Length())
-		d.Why = s.whyRise(ctx, v, st, found, marks, others)
+		d.Why = s.causes.ofRise(ctx, v, st, found, marks, others)
 		d.rise = found
 	}
 	if load := st.Seconds / max(v.span.To.Sub(st.First), leastCovered).Seconds(); !rising && load >= v.LeastLoad && st.First.After(st.From) {
-		if top := s.newAmong(ctx, v, st); top != nil {
+		if top := s.statements.newAmong(ctx, v, st); top != nil {
 			d.Rise = "New since " + exactClock(st.First, v.span.Length()) + ": load " + unitLoad.write(load) + "."
-			d.Why = s.whyNew(ctx, v, st, marks, top)
+			d.Why = s.causes.ofNew(ctx, v, st, marks, top)
 		}
 	}
 	points = &drawn.Series
@@ -235,14 +251,14 @@ func (s *Server) drawStatement(ctx context.Context, d *queryView, v *view, st *s
 }
 
 // fitStatement is fitTop for the charts of one statement.
-func (s *Server) fitStatement(ctx context.Context, v *view, st *statements.Statement) (span, *statements.Statement) {
+func (s *statementReader) fitStatement(ctx context.Context, v *view, st *statements.Statement) (span, *statements.Statement) {
 	over, ok := fitted(v.span, st.From, st.To)
 	if !ok || st.Source != statements.SourceSamples {
 		return v.span, st
 	}
-	part, err := s.statements(v).Statement(ctx, statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: over.From, To: over.To, Points: chartPoints})
+	part, err := s.of(v).Statement(ctx, statements.StatementQuery{Digest: sqldigest.Digest(st.Digest).String(), From: over.From, To: over.To, Points: chartPoints})
 	if err != nil || !slices.Equal(part.Heat.Bounds, st.Heat.Bounds) {
-		s.opts.Log.Debug("charts are drawn over the whole range", "error", err)
+		s.log.Debug("charts are drawn over the whole range", "error", err)
 		return v.span, st
 	}
 	return over, part

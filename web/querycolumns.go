@@ -139,7 +139,7 @@ func columnOf(id string) *queryColumn {
 }
 
 // countsVisible reports whether the server's counts are read, and visible to the account.
-func (s *Server) countsVisible(v *view) bool { return s.opts.Counts != nil && v.texts }
+func (s *queriesPage) countsVisible(v *view) bool { return s.counts != nil && v.texts }
 
 // before returns a value of the previous range, or 0 if there is none to compare with.
 func (row *queryRow) before(value func(*statements.Totals) float64) float64 {
@@ -180,11 +180,11 @@ func boolInt(b bool) int {
 
 // addCounts sets the server's counts of rows within the view's time range, and returns notes on them. Of statements whose text is
 // truncated, the whole text is unknown: they are found by their digests.
-func (s *Server) addCounts(v *view, rows []queryRow, of func(i int) (digest sqldigest.Digest, text string)) (notes []string) {
+func (s *queriesPage) addCounts(v *view, rows []queryRow, of func(i int) (digest sqldigest.Digest, text string)) (notes []string) {
 	var status serverstats.Status
 	var from time.Time
 	for i := range rows {
-		found, now, ok := s.opts.Counts.Statement(of(i))
+		found, now, ok := s.counts.Statement(of(i))
 		status = now
 		if !ok {
 			continue

@@ -85,32 +85,32 @@ func (c sampledCall) tag(key string) string {
 }
 
 // filterFields returns the fields of filters that the account may use.
-func (s *Server) filterFields(v *view) []string {
+func (s *queriesPage) filterFields(v *view) []string {
 	fields := append(statements.FilterFields(), byTable, byClient, tagField+"KEY")
 	for _, f := range numberFields {
 		if !isServerField(f) || s.countsVisible(v) {
 			fields = append(fields, f)
 		}
 	}
-	if s.opts.Calls == nil {
+	if s.calls == nil {
 		fields = slices.DeleteFunc(fields, func(f string) bool { return f == byClient || strings.HasPrefix(f, tagField) })
 	}
-	if s.opts.Markers == nil {
+	if !s.tables.known() {
 		fields = slices.DeleteFunc(fields, func(f string) bool { return f == byTable })
 	}
 	return fields
 }
 
 // splitFilter divides the filter of a request into the parts for the ranking, for rows, for tables and for sampled calls.
-func (s *Server) splitFilter(v *view, q *queryRequest) error {
+func (s *queriesPage) splitFilter(v *view, q *queryRequest) error {
 	f, err := querylog.ParseFilter(q.top.Filter)
 	if err != nil {
 		return nil // Validate returns the error
 	}
 	isCall := func(name string) bool {
-		return s.opts.Calls != nil && (name == byClient || strings.HasPrefix(name, tagField))
+		return s.calls != nil && (name == byClient || strings.HasPrefix(name, tagField))
 	}
-	isTable := func(name string) bool { return s.opts.Markers != nil && name == byTable }
+	isTable := func(name string) bool { return s.tables.known() && name == byTable }
 	isRow := func(name string) bool {
 		return slices.Contains(numberFields, name) && (!isServerField(name) || s.countsVisible(v))
 	}
@@ -128,14 +128,14 @@ func (s *Server) splitFilter(v *view, q *queryRequest) error {
 }
 
 // checkGroup returns an error if rows cannot be grouped by a dimension.
-func (s *Server) checkGroup(v *view, group string) error {
+func (s *queriesPage) checkGroup(v *view, group string) error {
 	isTag := group == byTag || strings.HasPrefix(group, tagField)
 	switch {
 	case group == "", group == byUser, group == bySchema, group == byBackend:
 		return nil
 	case (isTag || group == byTable) && !v.texts:
 		return textsRequired("group by tables and tags")
-	case group == byTable && s.opts.Markers != nil, (isTag || group == byClient) && s.opts.Calls != nil:
+	case group == byTable && s.tables.known(), (isTag || group == byClient) && s.calls != nil:
 		return nil
 	}
 	return badRequest(fmt.Errorf("statements cannot be grouped by %.40q", group), "Choose one of the groups above the table.")
@@ -148,20 +148,20 @@ func textsRequired(what string) error {
 
 // selectRows keeps the rows that meet the parts of the filter that a ranking does not know. A condition on tables holds if
 // it holds for one of them, conditions on clients and tags if all hold for one of the sampled calls.
-func (s *Server) selectRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
+func (s *queriesPage) selectRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
 	var called map[[16]byte]bool
 	if !q.calls.Empty() {
 		called = make(map[[16]byte]bool)
-		for digest, call := range s.opts.Calls.All(v.span.From, v.span.To) {
+		for digest, call := range s.calls.All(v.span.From, v.span.To) {
 			if !called[digest] && q.calls.Match(sampledCall{&call}) {
 				called[digest] = true
 			}
 		}
-		t.Notes = append(t.Notes, "Clients and tags are those of sampled calls, of the last "+duration(s.opts.Calls.Covers())+".")
+		t.Notes = append(t.Notes, "Clients and tags are those of sampled calls, of the last "+duration(s.calls.Covers())+".")
 	}
 	var tables func(*statements.TopRow) []string
 	if !q.tables.Empty() {
-		tables = s.tablesOfRows(top.Rows)
+		tables = s.tables.ofRows(top.Rows)
 	}
 	t.Rows = slices.DeleteFunc(t.Rows, func(row queryRow) bool {
 		r := &top.Rows[row.index]
@@ -210,7 +210,7 @@ func (gs groups) of(name string) *queryGroup {
 }
 
 // groupRows replaces the rows by groups of them.
-func (s *Server) groupRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
+func (s *queriesPage) groupRows(v *view, q *queryRequest, top *statements.Top, t *queryTable) {
 	length, comparable := covered(v, top)
 	found, whole := make(groups), top.Total.Seconds
 	t.Group = strings.ToUpper(q.group[:1]) + q.group[1:]
@@ -279,7 +279,7 @@ func addTotals(to, from *statements.Totals) {
 }
 
 // groupsBy returns a function that returns the groups of each row.
-func (s *Server) groupsBy(group string, rows []statements.TopRow) func(r *statements.TopRow) []string {
+func (s *queriesPage) groupsBy(group string, rows []statements.TopRow) func(r *statements.TopRow) []string {
 	switch group {
 	case byUser:
 		return func(r *statements.TopRow) []string { return []string{r.User} }
@@ -288,7 +288,7 @@ func (s *Server) groupsBy(group string, rows []statements.TopRow) func(r *statem
 	case byBackend:
 		return func(r *statements.TopRow) []string { return []string{r.Backend} }
 	}
-	tables := s.tablesOfRows(rows)
+	tables := s.tables.ofRows(rows)
 	return func(r *statements.TopRow) []string {
 		if names := tables(r); len(names) > 0 {
 			return names
@@ -299,7 +299,7 @@ func (s *Server) groupsBy(group string, rows []statements.TopRow) func(r *statem
 
 // groupCalls groups the sampled calls of the rows' statements. It returns the time in seconds that they cover, and the
 // execution time of all sampled calls.
-func (s *Server) groupCalls(v *view, q *queryRequest, top *statements.Top, t *queryTable, found groups) (length, whole float64) {
+func (s *queriesPage) groupCalls(v *view, q *queryRequest, top *statements.Top, t *queryTable, found groups) (length, whole float64) {
 	wanted := make(map[[16]byte]bool, len(t.Rows))
 	for i := range t.Rows {
 		wanted[top.Rows[t.Rows[i].index].Digest] = true
@@ -315,12 +315,12 @@ func (s *Server) groupCalls(v *view, q *queryRequest, top *statements.Top, t *qu
 	if q.group != byClient {
 		t.Group = "Tag " + key
 	}
-	if q.group != byClient && slices.Contains(s.opts.Tags, key) { // the chosen statements do not limit it
-		t.PromQL = promqlBox(s.ofTag(key, v.span.Length()).TagLoad(queryRows))
+	if q.group != byClient && slices.Contains(s.tags, key) { // the chosen statements do not limit it
+		t.PromQL = promqlBox(s.queries.tag(key, v.span.Length()).TagLoad(queryRows))
 	}
 	weights := make(map[string]float64)
 	failed := make(map[string]float64)
-	for digest, call := range s.opts.Calls.All(v.span.From, v.span.To) {
+	for digest, call := range s.calls.All(v.span.From, v.span.To) {
 		whole += call.Weight * call.Took.Seconds()
 		if !wanted[digest] || !q.calls.Empty() && !q.calls.Match(sampledCall{&call}) {
 			continue
@@ -343,15 +343,15 @@ func (s *Server) groupCalls(v *view, q *queryRequest, top *statements.Top, t *qu
 	for name, g := range found {
 		g.totals.Calls, g.totals.Errors = uint64(weights[name]+0.5), uint64(failed[name]+0.5)
 	}
-	covers := s.opts.Calls.Covers()
+	covers := s.calls.Covers()
 	t.Notes = append(t.Notes, "Estimated from a sample of the calls of the last "+duration(covers)+".")
 	return max(min(v.span.Length(), covers).Seconds(), leastCovered.Seconds()), whole
 }
 
 // tagKeys returns the keys of the sampled calls' tags, the most frequent first.
-func (s *Server) tagKeys(v *view) []string {
+func (s *queriesPage) tagKeys(v *view) []string {
 	n := make(map[string]float64)
-	for _, call := range s.opts.Calls.All(v.span.From, v.span.To) {
+	for _, call := range s.calls.All(v.span.From, v.span.To) {
 		for _, tag := range call.Tags {
 			n[tag.Key] += call.Weight
 		}
@@ -379,12 +379,12 @@ type groupLink struct {
 }
 
 // groupLinks returns the links to all groups that the account may see; keys of tags are read only for a grouped table.
-func (s *Server) groupLinks(v *view, q *queryRequest) []groupLink {
+func (s *queriesPage) groupLinks(v *view, q *queryRequest) []groupLink {
 	names := []string{"", byUser, bySchema, byBackend}
-	if s.opts.Markers != nil && v.texts {
+	if s.tables.known() && v.texts {
 		names = append(names, byTable)
 	}
-	if s.opts.Calls != nil {
+	if s.calls != nil {
 		names = append(names, byClient)
 		switch {
 		case !v.texts:

@@ -82,7 +82,7 @@ func (row *queryRow) addRise(v *view, top *statements.Top, r *statements.TopRow,
 
 // riseOf returns the rise of a statement for its page. The other statements, by which noise of the machine is
 // recognized, are read only if there is a rise; otherwise top is nil.
-func (s *Server) riseOf(ctx context.Context, v *view, st *statements.Statement) (found *rise, ok bool, top *statements.Top) {
+func (s *statementReader) riseOf(ctx context.Context, v *view, st *statements.Statement) (found *rise, ok bool, top *statements.Top) {
 	find := func() {
 		found, ok = findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, v.LeastLoad, top, st.Digest)
 	}
@@ -90,7 +90,7 @@ func (s *Server) riseOf(ctx context.Context, v *view, st *statements.Statement) 
 		return nil, false, nil
 	}
 	var err error
-	if top, err = s.statements(v).Top(ctx, othersQuery(v)); err != nil {
+	if top, err = s.of(v).Top(ctx, othersQuery(v)); err != nil {
 		return found, ok, nil
 	}
 	find()
@@ -147,8 +147,8 @@ func newIn(v *view, top *statements.Top) func(r *statements.TopRow) bool {
 }
 
 // newAmong returns the statements of the range if st is a new one among them, otherwise nil.
-func (s *Server) newAmong(ctx context.Context, v *view, st *statements.Statement) *statements.Top {
-	top, err := s.statements(v).Top(ctx, othersQuery(v))
+func (s *statementReader) newAmong(ctx context.Context, v *view, st *statements.Statement) *statements.Top {
+	top, err := s.of(v).Top(ctx, othersQuery(v))
 	if err != nil {
 		return nil
 	}
@@ -243,25 +243,34 @@ func markName(m *markers.Marker, looked time.Duration) string {
 	return name
 }
 
-// whyNew returns the cause of a new statement, and whyRise that of a rise. top has the other statements of the range;
+// A causeFinder finds the causes of rises and of new statements.
+type causeFinder struct {
+	statements *statementReader
+	tables     *tableReader
+	locks      *lockReader
+	plans      PlanSource // nil: there are none
+	calls      CallSource // nil: there are none
+}
+
+// ofNew returns the cause of a new statement, and ofRise that of a rise. top has the other statements of the range;
 // nil: it is queried if necessary.
-func (s *Server) whyNew(ctx context.Context, v *view, st *statements.Statement, marks []markers.Marker, top *statements.Top) whyText {
+func (s *causeFinder) ofNew(ctx context.Context, v *view, st *statements.Statement, marks []markers.Marker, top *statements.Top) whyText {
 	onset := incidents.Onset{At: st.First, Earliest: st.First.Add(-st.Mean() - v.Interval), Latest: st.First}
 	c := s.caseOf(v, st, onset, v.span.To, marks)
 	c.New = true
-	return s.why(ctx, v, st, c, top)
+	return s.find(ctx, v, st, c, top)
 }
 
-func (s *Server) whyRise(ctx context.Context, v *view, st *statements.Statement, r *rise, marks []markers.Marker, top *statements.Top) whyText {
+func (s *causeFinder) ofRise(ctx context.Context, v *view, st *statements.Statement, r *rise, marks []markers.Marker, top *statements.Top) whyText {
 	c := s.caseOf(v, st, s.sharper(ctx, v, st, r), r.To, marks)
 	c.Before, c.Within = sidesIn(&st.Series, r)
-	return s.why(ctx, v, st, c, top)
+	return s.find(ctx, v, st, c, top)
 }
 
-// whyRow returns the cause of a row of a ranking: of its rise, or of a new statement.
-func (s *Server) whyRow(ctx context.Context, v *view, top *statements.Top, i int, r *rise, marks []markers.Marker) whyText {
+// ofRow returns the cause of a row of a ranking: of its rise, or of a new statement.
+func (s *causeFinder) ofRow(ctx context.Context, v *view, top *statements.Top, i int, r *rise, marks []markers.Marker) whyText {
 	q := statements.StatementQuery{Digest: sqldigest.Digest(top.Rows[i].Digest).String(), From: v.span.From, To: v.span.To, Points: chartPoints}
-	st, err := s.statements(v).Statement(ctx, q)
+	st, err := s.statements.of(v).Statement(ctx, q)
 	if err != nil {
 		return whyText{}
 	}
@@ -270,9 +279,9 @@ func (s *Server) whyRow(ctx context.Context, v *view, top *statements.Top, i int
 	case ok: // of all its callers, as on its page
 		r = whole
 	case r == nil:
-		return s.whyNew(ctx, v, st, marks, top)
+		return s.ofNew(ctx, v, st, marks, top)
 	}
-	return s.whyRise(ctx, v, st, r, marks, top)
+	return s.ofRise(ctx, v, st, r, marks, top)
 }
 
 // sharpPoints is the number of points around an onset with which it is determined again, if points are longer than
@@ -280,7 +289,7 @@ func (s *Server) whyRow(ctx context.Context, v *view, top *statements.Top, i int
 const sharpPoints = 120
 
 // sharper returns the onset of a rise with the precision of the history.
-func (s *Server) sharper(ctx context.Context, v *view, st *statements.Statement, r *rise) incidents.Onset {
+func (s *causeFinder) sharper(ctx context.Context, v *view, st *statements.Statement, r *rise) incidents.Onset {
 	step := st.Series.Step
 	if step <= 2*v.Interval {
 		return r.Onset
@@ -289,7 +298,7 @@ func (s *Server) sharper(ctx context.Context, v *view, st *statements.Statement,
 	if q.To.After(v.now) {
 		q.To = v.now
 	}
-	near, err := s.statements(v).Statement(ctx, q)
+	near, err := s.statements.of(v).Statement(ctx, q)
 	if err != nil || near.Series.Step >= step {
 		return r.Onset
 	}
@@ -300,18 +309,18 @@ func (s *Server) sharper(ctx context.Context, v *view, st *statements.Statement,
 }
 
 // caseOf returns the case of a statement whose load rose at onset.
-func (s *Server) caseOf(v *view, st *statements.Statement, onset incidents.Onset, until time.Time, marks []markers.Marker) *incidents.Case {
+func (s *causeFinder) caseOf(v *view, st *statements.Statement, onset incidents.Onset, until time.Time, marks []markers.Marker) *incidents.Case {
 	c := &incidents.Case{Digest: sqldigest.Digest(st.Digest).String(), Text: st.Text, Onset: onset, Until: until, Events: marks}
-	if s.opts.Markers != nil {
-		c.Tables = s.tablesOf(st)
+	if s.tables.known() {
+		c.Tables = s.tables.of(st)
 	}
-	if s.opts.PlanSource != nil {
-		c.Plans, _ = s.opts.PlanSource.State(st.Digest)
+	if s.plans != nil {
+		c.Plans, _ = s.plans.State(st.Digest)
 	}
-	if s.opts.Calls != nil {
-		c.Calls = [2][]calls.Call{s.opts.Calls.Of(st.Digest, v.span.From, onset.Earliest), s.opts.Calls.Of(st.Digest, onset.Latest, until)}
+	if s.calls != nil {
+		c.Calls = [2][]calls.Call{s.calls.Of(st.Digest, v.span.From, onset.Earliest), s.calls.Of(st.Digest, onset.Latest, until)}
 	}
-	rows, _ := s.locksOf(v, st)
+	rows, _ := s.locks.of(v, st)
 	for _, r := range slices.Backward(rows) { // the oldest first
 		holder := "a " + r.Lock + " of " + r.Holder
 		if r.Transaction != noValue {
@@ -322,10 +331,10 @@ func (s *Server) caseOf(v *view, st *statements.Statement, onset incidents.Onset
 	return c
 }
 
-// why finds the cause of a case.
-func (s *Server) why(ctx context.Context, v *view, st *statements.Statement, c *incidents.Case, top *statements.Top) whyText {
+// find finds the cause of a case.
+func (s *causeFinder) find(ctx context.Context, v *view, st *statements.Statement, c *incidents.Case, top *statements.Top) whyText {
 	if top == nil {
-		if all, err := s.statements(v).Top(ctx, othersQuery(v)); err == nil {
+		if all, err := s.statements.of(v).Top(ctx, othersQuery(v)); err == nil {
 			top = all
 		}
 	}

@@ -64,7 +64,7 @@ func TestSharperOnset(t *testing.T) {
 			if !ok {
 				t.Fatalf("no rise at %v", source.at)
 			}
-			got := s.sharper(t.Context(), v, st, r)
+			got := s.parts.incident.query.causes.sharper(t.Context(), v, st, r)
 			if failing {
 				if got != r.Onset {
 					t.Errorf("unreadable samples change the onset to %+v", got)

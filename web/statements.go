@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
 )
 
@@ -35,12 +37,40 @@ type Latest struct {
 	Sessions           int // connected clients
 }
 
-// statements returns the source of statements, without texts if the view's account may not see them.
-func (s *Server) statements(v *view) Statements {
+// A statementReader reads statements as the account of a view may see them.
+type statementReader struct {
+	all Statements // nil: there are none
+	log *slog.Logger
+}
+
+// of returns the source of statements, without texts if the view's account may not see them.
+func (s *statementReader) of(v *view) Statements {
 	if v.texts {
-		return s.opts.Statements
+		return s.all
 	}
-	return textless{s.opts.Statements}
+	return textless{s.all}
+}
+
+// textRange is the time range that is searched for the names of statements.
+const textRange = time.Hour
+
+// names returns the names of the statements with the most time in the last hour.
+func (s *statementReader) names(ctx context.Context, v *view) map[sqldigest.Digest]string {
+	if s.all == nil || !v.texts {
+		return nil
+	}
+	top, err := s.all.Top(ctx, statements.TopQuery{From: v.now.Add(-textRange), To: v.now, Limit: statements.MaxTopLimit})
+	if err != nil {
+		s.log.Debug("digests are shown without texts", "error", err)
+		return nil
+	}
+	texts := make(map[sqldigest.Digest]string, len(top.Rows))
+	for i := range top.Rows {
+		if r := &top.Rows[i]; r.Text != "" {
+			texts[r.Digest] = statementName(r.Text, r.TextCut, r.Digest)
+		}
+	}
+	return texts
 }
 
 // textless hides texts, and rejects queries whose results would reveal them.

@@ -113,14 +113,13 @@ type Options struct {
 
 // A Server serves HTTP. Its routes are those of the table.
 type Server struct {
-	opts    Options
+	config  configFile
+	broken  error // of config: every request fails, and Serve returns it
 	http    *http.Server
 	handler http.Handler
-	broken  error // of Options.ConfigFile: every request fails, and Serve returns it
 	router  *router
 	pages   *renderer
-	copying copiesCache
-	weigher *weigher
+	parts   *parts
 }
 
 // New returns a Server.
@@ -139,22 +138,20 @@ func New(o Options) *Server {
 		o.Gate = access.NewOpenGate(o.Log)
 	}
 	pages := &renderer{title: o.Title, attention: o.Attention, now: o.Now, log: o.Log}
-	s := &Server{opts: o, broken: broken, router: newRouter(o.Gate, o.Traces, pages), pages: pages}
-	if o.Weight != nil {
-		s.weigher = newWeigher(o.Weight.Statements, o.Now())
-	}
-	s.handler = s.newHandler()
+	s := &Server{config: configFile(o.ConfigFile), broken: broken, router: newRouter(o.Gate, o.Traces, pages), pages: pages}
+	s.parts = newParts(&o, pages, s.router)
+	s.handler = s.newHandler(&o)
 	s.http = httpserver.New(s.handler, httpserver.Options{Hosts: o.Hosts, InFlight: o.InFlight, Log: o.Log, Panics: o.Panics})
 	return s
 }
 
 // Serve serves requests on l until Shutdown, and then returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	if err := CheckConfig(s.opts.ConfigFile, ""); err != nil {
+	if err := CheckConfig(string(s.config), ""); err != nil {
 		return err
 	}
 	s.warnIfOpen(l.Addr())
-	err := configFile(s.opts.ConfigFile).serve(l, s.http)
+	err := s.config.serve(l, s.http)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -172,13 +169,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Handler returns the handler of all routes. Each route declares the role that it requires.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-func (s *Server) newHandler() http.Handler {
+// newHandler registers the routes of the table.
+func (s *Server) newHandler(o *Options) http.Handler {
 	if s.broken != nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			plain(w, http.StatusInternalServerError, "the web configuration cannot be read")
 		})
 	}
-	for _, r := range s.table() {
+	for _, r := range s.parts.table(o) {
 		if !r.has {
 			continue
 		}
