@@ -98,8 +98,8 @@ func locksWhatItReads(t Type) bool {
 }
 
 // hasQuery reports whether the tokens [lo, hi) have a word that starts a query.
-func (a *analysis) hasQuery(lo, hi int) bool {
-	return a.has("select", lo, hi) || a.has("with", lo, hi) || a.has("values", lo, hi) || a.has("table", lo, hi)
+func (ts *tokens) hasQuery(lo, hi int) bool {
+	return ts.has("select", lo, hi) || ts.has("with", lo, hi) || ts.has("values", lo, hi) || ts.has("table", lo, hi)
 }
 
 // harmlessIn returns the effects that do not make a statement of type t a writer, although they would for
@@ -149,9 +149,9 @@ func (a *analysis) skipWrapper(lo, hi int) int {
 }
 
 // rollbackType returns the type of a ROLLBACK, with or without TO.
-func (a *analysis) rollbackType(lo, hi int) Type {
+func (ts *tokens) rollbackType(lo, hi int) Type {
 	for i := lo; i < hi; i++ {
-		if a.is(i, "to") {
+		if ts.is(i, "to") {
 			return TypeSavepoint
 		}
 	}
@@ -159,9 +159,9 @@ func (a *analysis) rollbackType(lo, hi int) Type {
 }
 
 // verb returns the type of the statement at lo and the index past its verb.
-func (a *analysis) verb(lo, hi int) (t Type, next int) {
+func (ts *tokens) verb(lo, hi int) (t Type, next int) {
 	i := lo
-	for i < hi && a.isOp(i, "(") {
+	for i < hi && ts.isOp(i, "(") {
 		i++
 	}
 	if i >= hi {
@@ -170,13 +170,13 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 	next = i + 1
 	following := ""
 	if next < hi {
-		following = a.word(next)
+		following = ts.word(next)
 	}
-	switch a.word(i) {
+	switch ts.word(i) {
 	case "select", "table", "values":
 		return TypeSelect, next
 	case "with":
-		return a.withVerb(next, hi)
+		return ts.withVerb(next, hi)
 	case "insert":
 		return TypeInsert, next
 	case "replace":
@@ -186,7 +186,7 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 	case "delete":
 		return TypeDelete, next
 	case "create", "alter", "drop", "rename":
-		return a.createVerb(next, hi), next
+		return ts.createVerb(next, hi), next
 	case "truncate":
 		return TypeDDL, next
 	case "set":
@@ -207,7 +207,7 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 	case "commit":
 		return TypeCommit, next
 	case "rollback":
-		return a.rollbackType(next, hi), next
+		return ts.rollbackType(next, hi), next
 	case "savepoint":
 		return TypeSavepoint, next
 	case "release":
@@ -266,16 +266,16 @@ func (a *analysis) verb(lo, hi int) (t Type, next int) {
 }
 
 // withVerb finds the verb of WITH …: the first one outside parentheses.
-func (a *analysis) withVerb(lo, hi int) (Type, int) {
+func (ts *tokens) withVerb(lo, hi int) (Type, int) {
 	depth := 0
 	for i := lo; i < hi; i++ {
 		switch {
-		case a.isOp(i, "("):
+		case ts.isOp(i, "("):
 			depth++
-		case a.isOp(i, ")"):
+		case ts.isOp(i, ")"):
 			depth--
 		case depth == 0:
-			switch a.word(i) {
+			switch ts.word(i) {
 			case "select", "table", "values":
 				return TypeSelect, i + 1
 			case "update":
@@ -294,9 +294,9 @@ func (a *analysis) withVerb(lo, hi int) (Type, int) {
 
 // createVerb distinguishes CREATE, ALTER, DROP and RENAME of accounts and prepared statements from those of
 // other objects.
-func (a *analysis) createVerb(lo, hi int) Type {
+func (ts *tokens) createVerb(lo, hi int) Type {
 	for i := lo; i < hi; i++ {
-		switch a.word(i) {
+		switch ts.word(i) {
 		case "user", "role":
 			return TypeGrant
 		case "prepare":

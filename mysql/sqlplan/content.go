@@ -6,15 +6,15 @@ package sqlplan
 // showsContent reports whether SHOW returns values of tables that it does not have to name: row events,
 // TiDB's statistics, the rows of the last deadlock, and another connection's statement with the values that
 // its optimizer has read.
-func (a *analysis) showsContent(next, hi int) bool {
-	switch a.word(next) {
+func (ts *tokens) showsContent(next, hi int) bool {
+	switch ts.word(next) {
 	case "engine":
-		return a.has("status", next, hi)
+		return ts.has("status", next, hi)
 	case "describe", "explain", "analyze":
-		return a.has("for", next, hi)
+		return ts.has("for", next, hi)
 	}
 	for i := next; i < hi; i++ {
-		switch a.name(i) {
+		switch ts.name(i) {
 		case "binlog", "relaylog", "stats_histograms", "stats_buckets", "stats_topn":
 			return true
 		}
@@ -24,24 +24,24 @@ func (a *analysis) showsContent(next, hi int) bool {
 
 // explainsOther reports whether EXPLAIN explains a statement that is not in the text: that of another
 // connection, or of a digest.
-func (a *analysis) explainsOther(next, hi int) bool {
+func (ts *tokens) explainsOther(next, hi int) bool {
 	for i := next; i+1 < hi; i++ {
-		if a.is(i, "for") && a.is(i+1, "connection") {
+		if ts.is(i, "for") && ts.is(i+1, "connection") {
 			return true
 		}
 	}
 	for i := next; i < hi; i++ {
-		if a.toks[i].kind == kindLiteral {
-			return i == next || a.is(i-1, "analyze")
+		if ts.toks[i].kind == kindLiteral {
+			return i == next || ts.is(i-1, "analyze")
 		}
 	}
 	return false
 }
 
 // has reports whether the word is among the tokens [lo, hi).
-func (a *analysis) has(word string, lo, hi int) bool {
+func (ts *tokens) has(word string, lo, hi int) bool {
 	for i := lo; i < hi; i++ {
-		if a.is(i, word) {
+		if ts.is(i, word) {
 			return true
 		}
 	}

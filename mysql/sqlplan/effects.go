@@ -162,8 +162,8 @@ func harmlessEngine(name string) bool {
 
 // isObject reports whether the word at i is the kind of the defined object; OR REPLACE, DEFINER and the like
 // may precede it.
-func (a *analysis) isObject(i int) bool {
-	switch a.word(i) {
+func (ts *tokens) isObject(i int) bool {
+	switch ts.word(i) {
 	case "table", "view", "database", "index", "unique", "fulltext", "spatial", "server", "tablespace", "procedure",
 		"function", "trigger", "event", "package", "sequence", "undo", "logfile":
 		return true

@@ -24,13 +24,13 @@ func (p *Plan) SessionMode(sql []byte, cur sqldigest.Mode) (m sqldigest.Mode, kn
 	m = cur
 	for len(sql) > 0 {
 		// Each statement is read in the mode set by the one before.
-		var a analysis
-		rest := a.scanOne(sql, m)
-		if a.opaque {
+		var ts tokens
+		rest, unsure := ts.scanOne(sql, m)
+		if unsure {
 			return cur, false
 		}
-		if a.is(0, "set") && len(a.toks) > 1 {
-			if m, known = a.setMode(m); !known {
+		if ts.is(0, "set") && len(ts.toks) > 1 {
+			if m, known = ts.setMode(m); !known {
 				return cur, false
 			}
 		}
@@ -39,25 +39,25 @@ func (p *Plan) SessionMode(sql []byte, cur sqldigest.Mode) (m sqldigest.Mode, kn
 	return m, true
 }
 
-// scanOne scans the first statement of the text and returns the text after its semicolon.
-func (a *analysis) scanOne(text []byte, m sqldigest.Mode) (rest []byte) {
-	a.scan(text, m)
-	for i := range a.toks {
-		if a.isOp(i, ";") {
-			rest = text[a.toks[i].end:]
-			a.toks = a.toks[:i]
+// scanOne scans the text, keeps the tokens of its first statement, and returns the text after its semicolon.
+func (ts *tokens) scanOne(text []byte, m sqldigest.Mode) (rest []byte, unsure bool) {
+	unsure = ts.scan(text, m)
+	for i := range ts.toks {
+		if ts.isOp(i, ";") {
+			rest = text[ts.toks[i].end:]
+			ts.toks = ts.toks[:i]
 			break
 		}
 	}
-	return rest
+	return rest, unsure
 }
 
 // setMode applies the assignments of a SET to the mode m.
-func (a *analysis) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
+func (ts *tokens) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
 	known = true
-	a.assignments(1, len(a.toks), func(as assignment) {
+	ts.assignments(1, len(ts.toks), func(as assignment) {
 		if as.kind == assignSystem && as.scope == scopeSession && as.name == "sql_mode" {
-			v, ok := a.modeValue(as.lo, as.hi)
+			v, ok := ts.modeValue(as.lo, as.hi)
 			if !ok {
 				known = false
 			}
@@ -68,12 +68,12 @@ func (a *analysis) setMode(m sqldigest.Mode) (_ sqldigest.Mode, known bool) {
 }
 
 // modeValue evaluates the value of sql_mode in the tokens [lo, hi): a string, a word, or a number.
-func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
+func (ts *tokens) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	if hi-lo != 1 {
 		return 0, false
 	}
-	text := a.raw(lo)
-	switch a.toks[lo].kind {
+	text := ts.raw(lo)
+	switch ts.toks[lo].kind {
 	case kindLiteral:
 		if bits, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return modeOfBits(bits), true
@@ -85,7 +85,7 @@ func (a *analysis) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 	case kindQuoted:
 		text = unquoteName(text)
 	case kindWord:
-		if a.is(lo, "default") {
+		if ts.is(lo, "default") {
 			return 0, false
 		}
 	default:

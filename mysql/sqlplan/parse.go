@@ -32,18 +32,19 @@ func (a *analysis) parse(p *sqlparser.Parser) {
 		return
 	}
 	forms := make([]literalForm, len(a.literals))
-	a.guessForms(forms)
+	s := spelling{&a.tokens, a.typ}
+	s.guessForms(forms)
 	var buf []byte
 	ends := make([]int, 0, len(a.toks))
 	spent := 0
 	for range maxRetries {
-		buf, ends = a.spell(buf[:0], ends[:0], forms)
+		buf, ends = s.spell(buf[:0], ends[:0], forms)
 		stmt, pos, ok := safeParse(p, string(buf))
 		if ok {
 			a.collect(stmt)
 			return
 		}
-		if spent += len(buf); spent > maxRetryBytes || !a.nextForm(forms, ends, pos) {
+		if spent += len(buf); spent > maxRetryBytes || !s.nextForm(forms, ends, pos) {
 			return
 		}
 	}
@@ -51,11 +52,11 @@ func (a *analysis) parse(p *sqlparser.Parser) {
 
 // nextForm changes the placeholder at which the parser stopped to its next form. The parser's position is
 // past the token that it rejected.
-func (a *analysis) nextForm(forms []literalForm, ends []int, pos int) bool {
+func (s *spelling) nextForm(forms []literalForm, ends []int, pos int) bool {
 	at, _ := slices.BinarySearch(ends, pos-1)
 	for _, i := range [...]int{at, at - 1, at - 2} {
-		if lit, ok := slices.BinarySearch(a.literals, int32(i)); ok {
-			if forms[lit]++; forms[lit] < formTwo || forms[lit] < formsEnd && a.isEllipsis(i) {
+		if lit, ok := slices.BinarySearch(s.literals, int32(i)); ok {
+			if forms[lit]++; forms[lit] < formTwo || forms[lit] < formsEnd && s.isEllipsis(i) {
 				return true
 			}
 			forms[lit]--

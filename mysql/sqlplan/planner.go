@@ -170,7 +170,9 @@ func (p *Planner) make(j job, s *state) (*Plan, Refusal) {
 	if !j.whole {
 		text = j.SQL[:min(len(j.SQL), p.opts.MaxParse)]
 	}
-	a.scan(text, j.Mode)
+	if a.scan(text, j.Mode) {
+		a.hide()
+	}
 	a.unsure = j.divergent || j.Mode.Unknown()
 	cut := !j.whole && (!j.Complete || len(text) < len(j.SQL))
 	if a.unsure || cut && !j.Judged {

@@ -27,9 +27,8 @@ type token struct {
 	start, end int32
 }
 
-// An analysis is the result of analyzing a statement: the tokens, the findings of classify, and those of the
-// parser. It is scratch: a Plan is derived from it.
-type analysis struct {
+// tokens are a text split into tokens. They know words and their positions, and nothing of their effects.
+type tokens struct {
 	text []byte
 	toks []token
 
@@ -37,6 +36,12 @@ type analysis struct {
 	literals  []int32    // indexes in toks
 	depth     int        // maximum nesting of parentheses
 	listItems int        // items of the longest parenthesized list
+}
+
+// An analysis is the result of analyzing a statement: the tokens, the findings of classify, and those of the
+// parser. It is scratch: a Plan is derived from it.
+type analysis struct {
+	tokens
 
 	typ      Type
 	types    typeSet // typ and the types of all nested statements
@@ -57,9 +62,9 @@ type analysis struct {
 }
 
 // scan splits the text into tokens. Comments are dropped; the content of an executable comment is part of the
-// statement. (Normalized text contains no marks of them.)
-func (a *analysis) scan(text []byte, m sqldigest.Mode) {
-	a.text = text
+// statement. (Normalized text contains no marks of them.) unsure reports that the server may read the text in another way.
+func (ts *tokens) scan(text []byte, m sqldigest.Mode) (unsure bool) {
+	ts.text = text
 	var lx sqldigest.Lexer
 	lx.Reset(text, m)
 	var items []int // of the open lists
@@ -70,10 +75,7 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 		raw := text[t.Start:t.End]
 		switch t.Kind {
 		case sqldigest.KindEOF:
-			if lx.Unsure() || executable && sqldigest.Divergent(text, m) {
-				a.hide()
-			}
-			return
+			return lx.Unsure() || executable && sqldigest.Divergent(text, m)
 		case sqldigest.KindSpace, sqldigest.KindComment:
 			continue
 		case sqldigest.KindExecOpen:
@@ -82,7 +84,7 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 		case sqldigest.KindExecClose:
 			continue
 		case sqldigest.KindHintOpen:
-			a.hint(&lx, t.End)
+			ts.hint(&lx, t.End)
 			continue
 		case sqldigest.KindKeyword, sqldigest.KindIdent:
 			tok.kind = kindWord
@@ -99,7 +101,7 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 			switch string(raw) {
 			case "(":
 				items = append(items, 1)
-				a.depth = max(a.depth, len(items))
+				ts.depth = max(ts.depth, len(items))
 			case ")":
 				if len(items) > 0 {
 					items = items[:len(items)-1]
@@ -107,34 +109,34 @@ func (a *analysis) scan(text []byte, m sqldigest.Mode) {
 			case ",":
 				if n := len(items); n > 0 {
 					items[n-1]++
-					a.listItems = max(a.listItems, items[n-1])
+					ts.listItems = max(ts.listItems, items[n-1])
 				}
 			case "@@":
 				tok.kind = kindSysVar
 			}
 		default:
 			tok.kind = kindLiteral
-			a.literals = append(a.literals, int32(len(a.toks)))
+			ts.literals = append(ts.literals, int32(len(ts.toks)))
 		}
-		if at == "@" && a.toks[len(a.toks)-1].end == tok.start && (tok.kind == kindWord || tok.kind == kindQuoted || tok.kind == kindUserVar) {
+		if at == "@" && ts.toks[len(ts.toks)-1].end == tok.start && (tok.kind == kindWord || tok.kind == kindQuoted || tok.kind == kindUserVar) {
 			// The sign and the name are one token if nothing separates them: after a space the variable is
 			// the one without a name.
 			tok.kind = kindUserVar
-			a.toks[len(a.toks)-1] = tok
+			ts.toks[len(ts.toks)-1] = tok
 			at = ""
 			continue
 		}
 		at = string(raw)
-		a.toks = append(a.toks, tok)
+		ts.toks = append(ts.toks, tok)
 	}
 }
 
 // hint records the text of the hint comment whose content starts at start.
-func (a *analysis) hint(lx *sqldigest.Lexer, start int) {
+func (ts *tokens) hint(lx *sqldigest.Lexer, start int) {
 	for {
 		t := lx.Next()
 		if t.Kind == sqldigest.KindHintClose || t.Kind == sqldigest.KindEOF {
-			a.hints = append(a.hints, [2]int32{int32(start), int32(t.Start)})
+			ts.hints = append(ts.hints, [2]int32{int32(start), int32(t.Start)})
 			return
 		}
 	}
@@ -142,38 +144,38 @@ func (a *analysis) hint(lx *sqldigest.Lexer, start int) {
 
 // word returns the keyword or unquoted identifier at i in lower case, a synonym as its keyword; "" for other
 // tokens.
-func (a *analysis) word(i int) string {
-	if i < 0 || i >= len(a.toks) || a.toks[i].kind != kindWord {
+func (ts *tokens) word(i int) string {
+	if i < 0 || i >= len(ts.toks) || ts.toks[i].kind != kindWord {
 		return ""
 	}
-	if kw := a.toks[i].keyword; kw != 0 {
+	if kw := ts.toks[i].keyword; kw != 0 {
 		return lowerASCII(kw.String())
 	}
-	return lowerASCII(a.raw(i))
+	return lowerASCII(ts.raw(i))
 }
 
 // is reports whether the token at i is the word, given in lower case.
-func (a *analysis) is(i int, word string) bool { return a.word(i) == word }
+func (ts *tokens) is(i int, word string) bool { return ts.word(i) == word }
 
 // isOp reports whether the token at i is the operator.
-func (a *analysis) isOp(i int, op string) bool {
-	return i >= 0 && i < len(a.toks) && a.toks[i].kind == kindOp &&
-		string(a.text[a.toks[i].start:a.toks[i].end]) == op
+func (ts *tokens) isOp(i int, op string) bool {
+	return i >= 0 && i < len(ts.toks) && ts.toks[i].kind == kindOp &&
+		string(ts.text[ts.toks[i].start:ts.toks[i].end]) == op
 }
 
 // raw returns the text of the token at i.
-func (a *analysis) raw(i int) string { return string(a.text[a.toks[i].start:a.toks[i].end]) }
+func (ts *tokens) raw(i int) string { return string(ts.text[ts.toks[i].start:ts.toks[i].end]) }
 
 // name returns the name in the token at i, in lower case and without quotes; "" if it is not one.
-func (a *analysis) name(i int) string {
-	if i < 0 || i >= len(a.toks) {
+func (ts *tokens) name(i int) string {
+	if i < 0 || i >= len(ts.toks) {
 		return ""
 	}
-	switch a.toks[i].kind {
+	switch ts.toks[i].kind {
 	case kindWord:
-		return a.word(i)
+		return ts.word(i)
 	case kindQuoted, kindUserVar:
-		return lowerASCII(unquoteName(a.raw(i)))
+		return lowerASCII(unquoteName(ts.raw(i)))
 	}
 	return ""
 }

@@ -32,33 +32,33 @@ const (
 )
 
 // assignments yields the elements of the SET list in the tokens [lo, hi).
-func (a *analysis) assignments(lo, hi int, yield func(assignment)) {
+func (ts *tokens) assignments(lo, hi int, yield func(assignment)) {
 	for i := lo; i < hi; {
-		end := a.listItemEnd(i, hi)
-		yield(a.assignment(i, end))
+		end := ts.listItemEnd(i, hi)
+		yield(ts.assignment(i, end))
 		i = end + 1
 	}
 }
 
 // listItemEnd returns the index of the comma that ends the item at i, or hi.
-func (a *analysis) listItemEnd(i, hi int) int {
+func (ts *tokens) listItemEnd(i, hi int) int {
 	depth := 0
 	for ; i < hi; i++ {
 		switch {
-		case a.isOp(i, "("):
+		case ts.isOp(i, "("):
 			depth++
-		case a.isOp(i, ")"):
+		case ts.isOp(i, ")"):
 			depth--
-		case depth == 0 && a.isOp(i, ","):
+		case depth == 0 && ts.isOp(i, ","):
 			return i
 		}
 	}
 	return hi
 }
 
-func (a *analysis) assignment(i, hi int) assignment {
+func (ts *tokens) assignment(i, hi int) assignment {
 	as := assignment{lo: hi, hi: hi}
-	switch a.word(i) {
+	switch ts.word(i) {
 	case "session", "local":
 		i++
 	case "global", "persist", "persist_only":
@@ -69,33 +69,33 @@ func (a *analysis) assignment(i, hi int) assignment {
 		as.kind = assignUnknown
 		return as
 	}
-	switch a.toks[i].kind {
+	switch ts.toks[i].kind {
 	case kindUserVar:
 		as.kind = assignUser
 		i++
 	case kindSysVar:
 		var scope varScope
-		scope, as.name, i = a.systemVar(i, hi)
+		scope, as.name, i = ts.systemVar(i, hi)
 		if scope == scopeGlobal {
 			as.scope = scopeGlobal
 		}
 	case kindWord, kindQuoted:
-		as.name = a.name(i)
+		as.name = ts.name(i)
 		i++
-		if as.name == "" || a.toks[i-1].kind == kindWord && !a.isAssign(i, hi) && !(i < hi && a.isOp(i, ".")) {
+		if as.name == "" || ts.toks[i-1].kind == kindWord && !ts.isAssign(i, hi) && !(i < hi && ts.isOp(i, ".")) {
 			as.kind = keywordAssignment(as.name)
 			as.lo = i
 			return as
 		}
-		for i+1 < hi && a.isOp(i, ".") { // a component's or key cache's variable
-			as.name = a.name(i + 1)
+		for i+1 < hi && ts.isOp(i, ".") { // a component's or key cache's variable
+			as.name = ts.name(i + 1)
 			i += 2
 		}
 	default:
 		as.kind = assignUnknown
 		return as
 	}
-	if !a.isAssign(i, hi) {
+	if !ts.isAssign(i, hi) {
 		as.kind = assignUnknown
 		return as
 	}
@@ -115,24 +115,24 @@ func keywordAssignment(word string) assignKind {
 	return assignUnknown
 }
 
-func (a *analysis) isAssign(i, hi int) bool {
-	return i < hi && (a.isOp(i, "=") || a.isOp(i, ":="))
+func (ts *tokens) isAssign(i, hi int) bool {
+	return i < hi && (ts.isOp(i, "=") || ts.isOp(i, ":="))
 }
 
 // systemVar parses @@name, @@scope.name at i and returns the index past it.
-func (a *analysis) systemVar(i, hi int) (scope varScope, name string, next int) {
-	text := lowerASCII(string(a.text[a.toks[i].start:a.toks[i].end]))
+func (ts *tokens) systemVar(i, hi int) (scope varScope, name string, next int) {
+	text := lowerASCII(string(ts.text[ts.toks[i].start:ts.toks[i].end]))
 	text = strings.TrimPrefix(text, "@@")
 	i++
 	for {
-		for text == "" && i < hi && (a.toks[i].kind == kindWord || a.toks[i].kind == kindQuoted) {
-			text = a.name(i)
+		for text == "" && i < hi && (ts.toks[i].kind == kindWord || ts.toks[i].kind == kindQuoted) {
+			text = ts.name(i)
 			i++
 		}
-		if i+1 >= hi || !a.isOp(i, ".") {
+		if i+1 >= hi || !ts.isOp(i, ".") {
 			break
 		}
-		text += "." + a.name(i+1)
+		text += "." + ts.name(i+1)
 		i += 2
 	}
 	for part := range strings.SplitSeq(text, ".") {

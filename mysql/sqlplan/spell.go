@@ -14,40 +14,46 @@ func (a *analysis) parsable() bool {
 	return true
 }
 
+// A spelling writes the tokens of a statement of type typ in the form for the parser.
+type spelling struct {
+	*tokens
+	typ Type
+}
+
 // spell appends the statement in the form for the parser, with the i-th placeholder in forms[i]. It appends
 // to ends the offset at which each token ends.
 //
 // Words are as in the text, in which names and words that are not reserved have the name's spelling. Quoted
 // names are in backticks in every mode.
-func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, []int) {
+func (s *spelling) spell(dst []byte, ends []int, forms []literalForm) ([]byte, []int) {
 	lit := 0
-	for i, t := range a.toks {
-		if !a.glued(i) {
+	for i, t := range s.toks {
+		if !s.glued(i) {
 			dst = append(dst, ' ')
 		}
 		switch t.kind {
 		case kindLiteral:
-			dst = a.spellLiteral(dst, i, forms[lit])
+			dst = s.spellLiteral(dst, i, forms[lit])
 			lit++
 		case kindQuoted:
-			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+			dst = appendBackticked(dst, unquoteName(s.raw(i)))
 		case kindUserVar:
 			dst = append(dst, '@')
-			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+			dst = appendBackticked(dst, unquoteName(s.raw(i)))
 		case kindHost:
-			dst = appendBackticked(dst, unquoteName(a.raw(i)))
+			dst = appendBackticked(dst, unquoteName(s.raw(i)))
 		case kindWord:
-			dst = a.spellWord(dst, i)
+			dst = s.spellWord(dst, i)
 		case kindOp, kindSysVar:
-			if a.nameless(i) {
+			if s.nameless(i) {
 				dst = append(dst, "@`nameless`"...) // the parser has no variable without a name
 				break
 			}
-			if a.typ == TypeSet && a.isOp(i, ":=") {
+			if s.typ == TypeSet && s.isOp(i, ":=") {
 				dst = append(dst, '=') // the parser accepts no other in SET
 				break
 			}
-			dst = append(dst, a.text[t.start:t.end]...)
+			dst = append(dst, s.text[t.start:t.end]...)
 		case kindDrop:
 		}
 		ends = append(ends, len(dst))
@@ -56,15 +62,15 @@ func (a *analysis) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 }
 
 // spellLiteral appends the placeholder at i: for rows after a row, one more of the kind.
-func (a *analysis) spellLiteral(dst []byte, i int, f literalForm) []byte {
-	if !a.isEllipsis(i) || !a.isOp(i-1, ",") || !a.isOp(i-2, ")") {
+func (s *spelling) spellLiteral(dst []byte, i int, f literalForm) []byte {
+	if !s.isEllipsis(i) || !s.isOp(i-1, ",") || !s.isOp(i-2, ")") {
 		return append(dst, formText[f]...)
 	}
 	open := i - 2
-	for open > 0 && !a.isOp(open, "(") {
+	for open > 0 && !s.isOp(open, "(") {
 		open--
 	}
-	if a.is(open-1, "row") {
+	if s.is(open-1, "row") {
 		dst = append(dst, "row"...)
 	}
 	dst = append(dst, '(')
@@ -73,36 +79,36 @@ func (a *analysis) spellLiteral(dst []byte, i int, f literalForm) []byte {
 }
 
 // isEllipsis reports whether the token at i represents a collapsed list.
-func (a *analysis) isEllipsis(i int) bool {
-	return a.toks[i].kind == kindLiteral && string(a.text[a.toks[i].start:a.toks[i].end]) == "..."
+func (ts *tokens) isEllipsis(i int) bool {
+	return ts.toks[i].kind == kindLiteral && string(ts.text[ts.toks[i].start:ts.toks[i].end]) == "..."
 }
 
 // glued reports whether the token at i must be adjacent to the previous one.
-func (a *analysis) glued(i int) bool {
+func (s *spelling) glued(i int) bool {
 	if i == 0 {
 		return true
 	}
 	switch {
-	case a.isOp(i, "."), a.isOp(i-1, "."), a.toks[i-1].kind == kindSysVar, a.isOp(i-1, "@") && !a.nameless(i-1):
+	case s.isOp(i, "."), s.isOp(i-1, "."), s.toks[i-1].kind == kindSysVar, s.isOp(i-1, "@") && !s.nameless(i-1):
 		return true
-	case a.isOp(i, "("):
-		return a.toks[i-1].kind == kindWord || a.toks[i-1].kind == kindQuoted
+	case s.isOp(i, "("):
+		return s.toks[i-1].kind == kindWord || s.toks[i-1].kind == kindQuoted
 	}
 	return false
 }
 
 // nameless reports whether the token at i is a user variable without a name: a sign that is not part of the
 // following token.
-func (a *analysis) nameless(i int) bool {
-	return a.isOp(i, "@") && (i+1 == len(a.toks) || a.toks[i+1].kind != kindHost)
+func (ts *tokens) nameless(i int) bool {
+	return ts.isOp(i, "@") && (i+1 == len(ts.toks) || ts.toks[i+1].kind != kindHost)
 }
 
 // spellWord appends the word at i in the form of the parser's grammar.
-func (a *analysis) spellWord(dst []byte, i int) []byte {
-	if a.is(i, "char") {
+func (s *spelling) spellWord(dst []byte, i int) []byte {
+	if s.is(i, "char") {
 		return append(dst, "character"...) // even in CHARACTER SET, where the parser accepts no other
 	}
-	return append(dst, a.text[a.toks[i].start:a.toks[i].end]...)
+	return append(dst, s.text[s.toks[i].start:s.toks[i].end]...)
 }
 
 func appendBackticked(dst []byte, name string) []byte {
@@ -113,18 +119,18 @@ func appendBackticked(dst []byte, name string) []byte {
 
 // guessForms sets the forms that the placeholders of a definition most likely require; others start as
 // parameters.
-func (a *analysis) guessForms(forms []literalForm) {
-	if a.typ != TypeDDL {
+func (s *spelling) guessForms(forms []literalForm) {
+	if s.typ != TypeDDL {
 		return
 	}
-	for n, i := range a.literals {
+	for n, i := range s.literals {
 		switch i := int(i); {
-		case a.isOp(i-1, "("), a.isOp(i-1, ","), a.isOp(i-1, "="):
+		case s.isOp(i-1, "("), s.isOp(i-1, ","), s.isOp(i-1, "="):
 			forms[n] = formNumber
-			if w := a.word(i - 2); w == "enum" || w == "set" || w == "comment" {
+			if w := s.word(i - 2); w == "enum" || w == "set" || w == "comment" {
 				forms[n] = formString
 			}
-		case a.is(i-1, "comment"):
+		case s.is(i-1, "comment"):
 			forms[n] = formString
 		}
 	}
@@ -165,10 +171,10 @@ func (a *analysis) guessTables() {
 	}
 }
 
-func (a *analysis) isFileWord(i int) bool { return a.is(i, "outfile") || a.is(i, "dumpfile") }
+func (ts *tokens) isFileWord(i int) bool { return ts.is(i, "outfile") || ts.is(i, "dumpfile") }
 
-func (a *analysis) skipTableWord(i int) bool {
-	switch a.word(i) {
+func (ts *tokens) skipTableWord(i int) bool {
+	switch ts.word(i) {
 	case "low_priority", "ignore", "quick", "table", "if", "not", "exists", "only", "delayed", "high_priority":
 		return true
 	}
@@ -176,12 +182,12 @@ func (a *analysis) skipTableWord(i int) bool {
 }
 
 // tableName returns the name at i in its spelling, without quotes.
-func (a *analysis) tableName(i int) string {
-	switch a.toks[i].kind {
+func (ts *tokens) tableName(i int) string {
+	switch ts.toks[i].kind {
 	case kindQuoted:
-		return unquoteName(a.raw(i))
+		return unquoteName(ts.raw(i))
 	case kindWord:
-		return a.raw(i)
+		return ts.raw(i)
 	}
 	return ""
 }
@@ -224,12 +230,12 @@ func (a *analysis) mentions(patterns []tablePattern) bool {
 
 // anyName returns the possible name in the token at i, in lower case and without quotes: an introducer of a
 // character set that the server lacks is a name too.
-func (a *analysis) anyName(i int) string {
-	switch a.toks[i].kind {
+func (ts *tokens) anyName(i int) string {
+	switch ts.toks[i].kind {
 	case kindWord, kindQuoted:
-		return a.name(i)
+		return ts.name(i)
 	case kindDrop:
-		return lowerASCII(a.raw(i))
+		return lowerASCII(ts.raw(i))
 	}
 	return ""
 }
