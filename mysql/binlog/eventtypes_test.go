@@ -54,11 +54,25 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no table of events", file)
 	}
 	var b strings.Builder
-	b.WriteString("| type | name | here | content |\n|---|---|---|---|\n")
+	b.WriteString("| events (type) | here | content |\n|---|---|---|\n")
+	type row struct {
+		effect eventEffect
+		why    string
+	}
+	var order []row
+	names := make(map[row][]string)
 	for kind, e := range eventTypes {
-		if e.name != "" {
-			fmt.Fprintf(&b, "| %d | `%s` | %v | %s |\n", kind, e.name, e.effect, e.why)
+		if e.name == "" {
+			continue
 		}
+		r := row{e.effect, e.why}
+		if names[r] == nil {
+			order = append(order, r)
+		}
+		names[r] = append(names[r], fmt.Sprintf("`%s` (%d)", e.name, kind))
+	}
+	for _, r := range order {
+		fmt.Fprintf(&b, "| %s | %v | %s |\n", strings.Join(names[r], ", "), r.effect, r.why)
 	}
 	want := before + begin + b.String() + end + after
 	if *rewrite {

@@ -19,7 +19,7 @@ var rewriteEffects = flag.Bool("rewrite-effects", false, "write the table of sta
 // TestEffectsByStatement plans the statements of testdata/commands.txt and compares the table of their types and effects on
 // the page.
 func TestEffectsByStatement(t *testing.T) {
-	const begin = "| command | statement | type | effects |\n|---|---|---|---|\n"
+	const begin = "| type | effects | statements |\n|---|---|---|\n"
 	text, err := os.ReadFile(effectsPage)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,9 @@ func TestEffectsByStatement(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPlanner(t)
-	var b strings.Builder
+	type row struct{ typ, effects string }
+	var order []row
+	statements := make(map[row][]string)
 	for line := range strings.Lines(string(commands)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 3 || f[2] == "" {
@@ -46,7 +48,18 @@ func TestEffectsByStatement(t *testing.T) {
 		plan := p.Plan(c.statement(p, f[2]))
 		a := analysis{effects: plan.Effects(), typ: plan.Type()}
 		effects := strings.ReplaceAll(a.ruleEffects().String(), ",", ", ")
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", f[0], strings.ReplaceAll(f[2], "`", ""), plan.Type(), effects)
+		r, statement := row{plan.Type().String(), effects}, "`"+strings.ReplaceAll(f[2], "`", "")+"`"
+		if statements[r] == nil {
+			order = append(order, r)
+		}
+		if !slices.Contains(statements[r], statement) {
+			statements[r] = append(statements[r], statement)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b row) int { return strings.Compare(a.typ, b.typ) })
+	var b strings.Builder
+	for _, r := range order {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.typ, r.effects, strings.Join(statements[r], ", "))
 	}
 	if *rewriteEffects {
 		if err := os.WriteFile(effectsPage, []byte(page+begin+b.String()), 0o600); err != nil {

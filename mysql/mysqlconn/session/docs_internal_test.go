@@ -32,22 +32,34 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// markdown returns the settings as a table.
+// markdown returns the settings as a table, those with the same effect together.
 func markdown() string {
 	var b strings.Builder
-	b.WriteString("| variable | MariaDB | MySQL | another value |\n|---|---|---|---|\n")
-	cell := func(value string) string {
-		if value == "" {
-			return ""
-		}
-		return "`" + value + "`"
-	}
+	b.WriteString("| another value | variables |\n|---|---|\n")
+	var order []string
+	rows := make(map[string][]string)
 	for _, s := range settings() {
-		why := s.why
-		if s.restricted {
-			why += " (set only if it differs: requires a privilege)"
+		text := s.name + "="
+		switch {
+		case s.mariaDB == s.mySQL:
+			text = "`" + text + s.mySQL + "`"
+		case s.mariaDB == "":
+			text = "`" + text + s.mySQL + "` (MySQL)"
+		case s.mySQL == "":
+			text = "`" + text + s.mariaDB + "` (MariaDB)"
+		default:
+			text = "`" + text + s.mariaDB + "` (MariaDB), `" + s.mySQL + "` (MySQL)"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.name, cell(s.mariaDB), cell(s.mySQL), why)
+		if s.restricted {
+			text += " †"
+		}
+		if rows[s.why] == nil {
+			order = append(order, s.why)
+		}
+		rows[s.why] = append(rows[s.why], text)
+	}
+	for _, why := range order {
+		fmt.Fprintf(&b, "| %s | %s |\n", why, strings.Join(rows[why], ", "))
 	}
 	return b.String()
 }
