@@ -205,7 +205,8 @@ func TestControlBetweenRuns(t *testing.T) {
 	}
 	options := &Options{Follow: true, To: mysqlconn.Config{Addr: "target:3306"}, waits: &telemetry.Waits{}}
 	start := func() (*run, *fakeStream) {
-		r := &run{o: options, control: c, pacer: options.newPacer(), from: sourceAt{addr: "source:3306"}}
+		r := newRun(options, options.newPacer(), c)
+		r.from = sourceAt{addr: "source:3306"}
 		if err := c.attach(r); err != nil {
 			t.Fatal(err)
 		}

@@ -113,16 +113,16 @@ func (o *Options) validateDump() error {
 
 // withSource calls do with the options of a dump, connected to the source.
 func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(dump.Options) error) error {
-	r := &run{o: o}
-	defer r.close()
+	j := newJob(o)
+	defer j.close()
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	var err error
-	if r.from, err = r.connectSource(ctx); err != nil {
+	if j.from, err = j.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
 	to.Patience, to.Observe = o.Patience, o.Observe
 	return do(dump.Options{
-		From: r.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Workers: o.Workers, ChunkBytes: o.ChunkBytes,
+		From: j.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Workers: o.Workers, ChunkBytes: o.ChunkBytes,
 		Verify: o.Verify, Restart: o.Restart, Waits: o.waits, Observe: o.Observe,
 	})
 }
@@ -135,13 +135,13 @@ func ResolveDump(ctx context.Context, o *Options, sel inventory.Selection) (*inv
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("list the objects of the source: it took longer than %v", snapshotLimit))
 	defer cancel()
-	r := &run{o: o}
-	defer r.close()
+	j := newJob(o)
+	defer j.close()
 	var err error
-	if r.from, err = o.From(ctx); err != nil {
+	if j.from, err = o.From(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
-	source, ok := r.from.(rowstream.Querier)
+	source, ok := j.from.(rowstream.Querier)
 	if !ok {
 		return nil, nil
 	}
@@ -154,7 +154,7 @@ func ResolveDump(ctx context.Context, o *Options, sel inventory.Selection) (*inv
 		return nil, err
 	}
 	for _, t := range inv.Copied(inventory.Table) {
-		described, err := r.from.Describe(ctx, t.Schema, t.Name)
+		described, err := j.from.Describe(ctx, t.Schema, t.Name)
 		if err == nil {
 			err = tabledef.Suitable(described)
 		}

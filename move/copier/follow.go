@@ -117,17 +117,6 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 	return r.from.CheckFollow(ctx, r.present(), r.followFrom)
 }
 
-// newHeart returns the heart of a stream of changes from a server, or nil if heartbeats are off.
-func (r *run) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat {
-	if r.o.Heartbeat.Off || len(tables) == 0 {
-		return nil
-	}
-	return follow.NewHeartbeat(follow.HeartbeatOptions{
-		Source: source, Copy: copy, Tables: tables, OnReplica: r.o.Heartbeat.OnReplica,
-		Patience: r.o.Patience, Waits: r.o.waits, Observe: r.o.Observe,
-	})
-}
-
 // prepareHeart writes the first heartbeat and reads it from the log, unless heartbeats are off.
 func (r *run) prepareHeart(ctx context.Context) (err error) {
 	r.heart = r.newHeart(r.from, r.follow.ID+r.o.part, r.tables)

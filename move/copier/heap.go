@@ -35,29 +35,29 @@ func (m *Metrics) changeBytes() *atomic.Int64 {
 }
 
 // weigh counts the run's definitions, until it is closed.
-func (r *run) weigh() {
-	if r.o.Metrics == nil {
+func (j *job) weigh() {
+	if j.o.Metrics == nil {
 		return
 	}
 	n := int64(runBytes)
-	if r.dialect != nil {
-		n += int64(heapsize.Map(r.dialect.Known))
-		for name := range r.dialect.Known {
+	if j.dialect != nil {
+		n += int64(heapsize.Map(j.dialect.Known))
+		for name := range j.dialect.Known {
 			n += int64(heapsize.String(name))
 		}
 	}
-	for _, t := range r.tables {
+	for _, t := range j.tables {
 		n += int64(tableBytes(t))
 	}
-	r.o.Metrics.Heap.Definitions.Add(n - r.weighed)
-	r.weighed = n
+	j.o.Metrics.Heap.Definitions.Add(n - j.weighed)
+	j.weighed = n
 }
 
 // unweigh ends the count of weigh.
-func (r *run) unweigh() {
-	if r.o.Metrics != nil {
-		r.o.Metrics.Heap.Definitions.Add(-r.weighed)
-		r.weighed = 0
+func (j *job) unweigh() {
+	if j.o.Metrics != nil {
+		j.o.Metrics.Heap.Definitions.Add(-j.weighed)
+		j.weighed = 0
 	}
 }
 

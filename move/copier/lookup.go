@@ -16,17 +16,17 @@ import (
 const lookupInterval = time.Minute
 
 // eachLookup calls do with each lookup table and a connection to the source.
-func (r *run) eachLookup(ctx context.Context, do func(context.Context, *tabledef.Lookup, *mysqlconn.Client) error) error {
-	for i := range r.o.Tables {
-		l := r.o.Tables[i].Lookup
+func (j *job) eachLookup(ctx context.Context, do func(context.Context, *tabledef.Lookup, *mysqlconn.Client) error) error {
+	for i := range j.o.Tables {
+		l := j.o.Tables[i].Lookup
 		if l == nil {
 			continue
 		}
-		source, ok := r.from.(interface {
+		source, ok := j.from.(interface {
 			Use(ctx context.Context, do func(c *mysqlconn.Client) error) error
 		})
-		if !ok || !r.o.Follow {
-			return fmt.Errorf("the rows of %s are selected by a lookup table, which requires a server as the source, and changes to be followed", r.o.Tables[i].Source())
+		if !ok || !j.o.Follow {
+			return fmt.Errorf("the rows of %s are selected by a lookup table, which requires a server as the source, and changes to be followed", j.o.Tables[i].Source())
 		}
 		if err := source.Use(ctx, func(c *mysqlconn.Client) error { return do(ctx, l, c) }); err != nil {
 			return err
@@ -36,23 +36,23 @@ func (r *run) eachLookup(ctx context.Context, do func(context.Context, *tabledef
 }
 
 // loadLookups reads the lookup tables.
-func (r *run) loadLookups(ctx context.Context) error {
-	return r.eachLookup(ctx, func(ctx context.Context, l *tabledef.Lookup, c *mysqlconn.Client) error { return l.Load(ctx, c) })
+func (j *job) loadLookups(ctx context.Context) error {
+	return j.eachLookup(ctx, func(ctx context.Context, l *tabledef.Lookup, c *mysqlconn.Client) error { return l.Load(ctx, c) })
 }
 
 // checkLookups returns an error if the lookup tables assign a value to another shard than when they were read.
-func (r *run) checkLookups(ctx context.Context) error {
-	return r.eachLookup(ctx, func(ctx context.Context, l *tabledef.Lookup, c *mysqlconn.Client) error { return l.Check(ctx, c) })
+func (j *job) checkLookups(ctx context.Context) error {
+	return j.eachLookup(ctx, func(ctx context.Context, l *tabledef.Lookup, c *mysqlconn.Client) error { return l.Check(ctx, c) })
 }
 
 // keepLookups records the lookup tables in the target, before any row is written that they select. It returns an error if rows of an
 // earlier run lie in other shards.
-func (r *run) keepLookups(ctx context.Context) error {
-	for _, t := range r.tables {
+func (j *job) keepLookups(ctx context.Context) error {
+	for _, t := range j.tables {
 		if t.Spec.Lookup == nil {
 			continue
 		}
-		if err := r.state.KeepLookup(ctx, r.to, t.Spec, t.State != nil); err != nil {
+		if err := j.state.KeepLookup(ctx, j.to, t.Spec, t.State != nil); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (r *run) keepLookups(ctx context.Context) error {
 }
 
 // watchLookups checks the lookup tables until ctx is done. It passes the error of the first check that finds a change to fail.
-func (r *run) watchLookups(ctx context.Context, fail func(error)) {
+func (j *job) watchLookups(ctx context.Context, fail func(error)) {
 	ticker := time.NewTicker(lookupInterval)
 	defer ticker.Stop()
 	for {
@@ -69,7 +69,7 @@ func (r *run) watchLookups(ctx context.Context, fail func(error)) {
 			return
 		case <-ticker.C:
 		}
-		if err := r.checkLookups(ctx); errors.Is(err, tabledef.ErrLookupChanged) { // other errors may be temporary: the last check decides
+		if err := j.checkLookups(ctx); errors.Is(err, tabledef.ErrLookupChanged) { // other errors may be temporary: the last check decides
 			fail(err)
 			return
 		}

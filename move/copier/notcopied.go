@@ -22,7 +22,7 @@ var notCopiedQueries = []string{
 
 // findNotCopied returns the objects that the copy does not include. A source that is read through tare
 // rowstream exposes only triggers.
-func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err error) {
+func (s *schemaObjects) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err error) {
 	add := func(kind, schema, name string) {
 		i := slices.IndexFunc(all, func(n telemetry.NotCopied) bool { return n.Kind == kind && n.Schema == schema })
 		if i < 0 {
@@ -33,7 +33,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 	}
 	targets := make(map[string]string) // schemas of the source, with the target schema of their first table
 	var schemas []string
-	for _, t := range r.tables {
+	for _, t := range s.tables {
 		for _, name := range t.Source.Triggers {
 			add("trigger", t.Spec.Schema, name+" on "+t.Spec.Name)
 		}
@@ -42,7 +42,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 			schemas = append(schemas, t.Spec.Schema)
 		}
 	}
-	source, ok := r.from.(rowstream.Querier)
+	source, ok := s.from.(rowstream.Querier)
 	if !ok {
 		return all, nil
 	}
@@ -55,7 +55,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 				return nil, fmt.Errorf("list the objects of schema %s that are not copied: %w", schema, err)
 			}
 		}
-		text, err := r.schemaDefault(ctx, source, schema, targets[schema])
+		text, err := s.schemaDefault(ctx, source, schema, targets[schema])
 		if err != nil {
 			return nil, fmt.Errorf("compare the default collations of schemas %s and %s: %w", schema, targets[schema], err)
 		}
@@ -70,7 +70,7 @@ func (r *run) findNotCopied(ctx context.Context) (all []telemetry.NotCopied, err
 func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 // schemaDefault describes how the default collations of two schemas differ; empty if they do not.
-func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from, to string) (string, error) {
+func (s *schemaObjects) schemaDefault(ctx context.Context, source rowstream.Querier, from, to string) (string, error) {
 	const query = "SELECT COALESCE((SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s), @@collation_server)"
 	here := ""
 	if err := source.Query(ctx, fmt.Sprintf(query, schemaText(from)), func(row mysqlwire.TextRow) error {
@@ -79,7 +79,7 @@ func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from,
 	}); err != nil {
 		return "", err
 	}
-	there, err := rowstream.QueryValue(ctx, r.to, fmt.Sprintf(query, schemaText(to)))
+	there, err := rowstream.QueryValue(ctx, s.to, fmt.Sprintf(query, schemaText(to)))
 	if err != nil || here == there {
 		return "", err
 	}
@@ -87,17 +87,17 @@ func (r *run) schemaDefault(ctx context.Context, source rowstream.Querier, from,
 }
 
 // listNotCopied reports, before the copy starts, the objects that it does not include.
-func (r *run) listNotCopied(ctx context.Context) (err error) {
-	if r.o.Swap != nil { // the target is in the same schema
+func (s *schemaObjects) listNotCopied(ctx context.Context) (err error) {
+	if s.o.Swap != nil { // the target is in the same schema
 		return nil
 	}
-	if r.o.Objects != nil {
-		r.notCopied = r.o.Objects.NotCopied()
-	} else if r.notCopied, err = r.findNotCopied(ctx); err != nil {
+	if s.o.Objects != nil {
+		s.notCopied = s.o.Objects.NotCopied()
+	} else if s.notCopied, err = s.findNotCopied(ctx); err != nil {
 		return err
 	}
-	for i := range r.notCopied {
-		r.o.Observe(telemetry.Event{Kind: telemetry.EventNotCopied, NotCopied: &r.notCopied[i], Text: r.notCopied[i].String()})
+	for i := range s.notCopied {
+		s.o.Observe(telemetry.Event{Kind: telemetry.EventNotCopied, NotCopied: &s.notCopied[i], Text: s.notCopied[i].String()})
 	}
 	return nil
 }

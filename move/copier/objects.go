@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/internal/accounts"
 	"github.com/taredb/tare/move/internal/dialect"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -34,14 +35,14 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 	if err := o.To.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: o}
-	defer r.close()
-	source, err := r.openInventory(ctx)
+	j := newJob(o)
+	defer j.close()
+	source, err := j.openInventory(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var inv *inventory.Inventory
-	if d, ok := r.from.(*dump.Dump); ok {
+	if d, ok := j.from.(*dump.Dump); ok {
 		if inv, err = d.Inventory(&sel); inv == nil && err == nil && sel.Empty() { // it lists no objects
 			o.dumpTables(d)
 			return nil, nil
@@ -55,7 +56,7 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 	if inv == nil {
 		return nil, errors.New("the dump lists no objects, since its source did not: name each table by --tables")
 	}
-	if err := r.judge(ctx, source, inv, &sel); err != nil {
+	if err := j.judge(ctx, source, inv, &sel); err != nil {
 		return nil, fmt.Errorf("compare the source's objects with the target: %w", err)
 	}
 	o.Objects, o.Selection = inv, sel
@@ -63,30 +64,30 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 }
 
 // openInventory connects to both sides. The source is nil if it is a dump.
-func (r *run) openInventory(ctx context.Context) (source rowstream.Querier, err error) {
-	if r.from, err = r.o.From(ctx); err != nil {
+func (j *job) openInventory(ctx context.Context) (source rowstream.Querier, err error) {
+	if j.from, err = j.o.From(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
-	_, dumped := r.from.(*dump.Dump)
-	source, ok := r.from.(rowstream.Querier)
+	_, dumped := j.from.(*dump.Dump)
+	source, ok := j.from.(rowstream.Querier)
 	if !ok && !dumped {
 		return nil, errors.New("list the objects of the source: it sends rows alone; use --from mysql://… or name each table")
 	}
-	if r.to, err = rowstream.Connect(ctx, r.o.To); err != nil {
+	if j.to, err = rowstream.Connect(ctx, j.o.To); err != nil {
 		return nil, fmt.Errorf("connect to the target: %w", err)
 	}
 	return source, nil
 }
 
 // judge finds what becomes of the objects.
-func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory, sel *inventory.Selection) error {
-	translator, err := inventory.TranslatorTo(ctx, inv.Source, r.to, r.o.Collations)
+func (j *job) judge(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory, sel *inventory.Selection) error {
+	translator, err := inventory.TranslatorTo(ctx, inv.Source, j.to, j.o.Collations)
 	if err != nil {
 		return err
 	}
 	const query = "SELECT SUBSTRING_INDEX(@@version, '-', 1)" // without what its settings add
 	version := ""
-	if d, ok := r.from.(*dump.Dump); ok {
+	if d, ok := j.from.(*dump.Dump); ok {
 		version = d.ServerVersion()
 	} else if err := source.Query(ctx, query, func(row mysqlwire.TextRow) error {
 		version = string(row[0])
@@ -94,11 +95,11 @@ func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventor
 	}); err != nil {
 		return fmt.Errorf("read the source's version: %w", err)
 	}
-	there, err := rowstream.QueryValue(ctx, r.to, query)
+	there, err := rowstream.QueryValue(ctx, j.to, query)
 	if err != nil {
 		return fmt.Errorf("read the target's version: %w", err)
 	}
-	plan, err := r.planAccounts(ctx, source, inv, sel)
+	plan, err := j.planAccounts(ctx, source, inv, sel)
 	if err != nil {
 		return err
 	}
@@ -106,9 +107,9 @@ func (r *run) judge(ctx context.Context, source rowstream.Querier, inv *inventor
 		defer func() { inv.Objects = append(inv.Objects, plan.Objects()...) }()
 	}
 	return inv.Judge(ctx, source, inventory.Target{
-		Conn: r.to, Translator: translator, Reformats: version != there, Cutover: r.o.Cutover != nil, Accounts: plan.Definers(),
+		Conn: j.to, Translator: translator, Reformats: version != there, Cutover: j.o.Cutover != nil, Accounts: plan.Definers(),
 		Table: func(ctx context.Context, schema, name string) error {
-			t, err := r.from.Describe(ctx, schema, name)
+			t, err := j.from.Describe(ctx, schema, name)
 			if err != nil {
 				return err
 			}
@@ -132,18 +133,26 @@ func vendorOf(identity string) dialect.Vendor {
 	return dialect.Unknown
 }
 
+// schemaObjects creates the objects of schemas besides tables, and accounts.
+type schemaObjects struct {
+	*job
+	created   int              // by this run, besides tables
+	accounts  *accounts.Report // nil until privileges are granted
+	notCopied []telemetry.NotCopied
+}
+
 // withCreator calls do with a creator of objects in the target, again if the connection was lost meanwhile.
-func (r *run) withCreator(ctx context.Context, do func(c *inventory.Creator) error) error {
-	w := r.newWriter()
+func (s *schemaObjects) withCreator(ctx context.Context, do func(c *inventory.Creator) error) error {
+	w := s.newWriter()
 	defer w.Close()
 	var failed error
 	err := w.Retry(ctx, func() error {
 		c := &inventory.Creator{
-			Conn: w.Conn, Scratch: r.o.StateSchema + "_compare",
-			Check: func(ctx context.Context) error { return r.state.Lease.Check(ctx, w.Conn) },
+			Conn: w.Conn, Scratch: s.o.StateSchema + "_compare",
+			Check: func(ctx context.Context) error { return s.state.Lease.Check(ctx, w.Conn) },
 			Created: func(o *inventory.Object) {
-				r.objects++
-				r.o.Observe(telemetry.Event{Kind: telemetry.EventObject, Text: o.String()})
+				s.created++
+				s.o.Observe(telemetry.Event{Kind: telemetry.EventObject, Text: o.String()})
 			},
 		}
 		failed = do(c)
@@ -159,43 +168,43 @@ func (r *run) withCreator(ctx context.Context, do func(c *inventory.Creator) err
 }
 
 // create creates the objects of some kinds that the target has not yet.
-func (r *run) create(ctx context.Context, kinds ...inventory.Kind) error {
-	if r.o.Objects == nil {
+func (s *schemaObjects) create(ctx context.Context, kinds ...inventory.Kind) error {
+	if s.o.Objects == nil {
 		return nil
 	}
-	return r.withCreator(ctx, func(c *inventory.Creator) error {
-		c.Present = r.grantOn(c)
-		return c.Create(ctx, r.o.Objects, kinds...)
+	return s.withCreator(ctx, func(c *inventory.Creator) error {
+		c.Present = s.grantOn(c)
+		return c.Create(ctx, s.o.Objects, kinds...)
 	})
 }
 
 // createLast does what comes after all rows and changes.
-func (r *run) createLast(ctx context.Context) error {
-	if r.o.Objects == nil {
+func (s *schemaObjects) createLast(ctx context.Context) error {
+	if s.o.Objects == nil {
 		return nil
 	}
-	return r.withCreator(ctx, func(c *inventory.Creator) error {
-		source, _ := r.from.(rowstream.Querier) // nil for a dump, which has recorded them
-		if err := c.RaiseSequences(ctx, r.o.Objects, source); err != nil {
+	return s.withCreator(ctx, func(c *inventory.Creator) error {
+		source, _ := s.from.(rowstream.Querier) // nil for a dump, which has recorded them
+		if err := c.RaiseSequences(ctx, s.o.Objects, source); err != nil {
 			return err
 		}
-		return c.Create(ctx, r.o.Objects, inventory.Trigger)
+		return c.Create(ctx, s.o.Objects, inventory.Trigger)
 	})
 }
 
-// sameObjects fails if the source's objects are others than those that were copied.
-func (r *run) sameObjects(ctx context.Context) error {
-	source, ok := r.from.(rowstream.Querier)
-	if r.o.Objects == nil || !ok {
+// unchanged fails if the source's objects are others than those that were copied.
+func (s *schemaObjects) unchanged(ctx context.Context) error {
+	source, ok := s.from.(rowstream.Querier)
+	if s.o.Objects == nil || !ok {
 		return nil
 	}
-	now, err := inventory.Read(ctx, source, &r.o.Selection)
+	now, err := inventory.Read(ctx, source, &s.o.Selection)
 	if err != nil {
 		return err
 	}
-	changed := r.o.Objects.Changed(now)
-	if r.o.Accounts != nil {
-		accounts, err := r.o.Accounts.Changed(ctx, source)
+	changed := s.o.Objects.Changed(now)
+	if s.o.Accounts != nil {
+		accounts, err := s.o.Accounts.Changed(ctx, source)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
 )
 
@@ -32,7 +31,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: &o, state: state.State{Schema: o.StateSchema}}
+	r := newRun(&o, nil, nil)
 	defer r.close()
 	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.acceptSource, r.checkCutover, r.check, r.planFollow, r.checkSource} {
 		if err := check(ctx); err != nil {

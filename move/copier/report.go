@@ -60,7 +60,7 @@ func (r *Report) Unverified() (compared, of int, incomplete bool) {
 
 // report returns the report of a run that has succeeded.
 func (r *run) report() *Report {
-	report := &Report{Tables: []TableReport{}, NotCopied: r.notCopied, Objects: r.objects, Accounts: r.accounts}
+	report := &Report{Tables: []TableReport{}, NotCopied: r.objects.notCopied, Objects: r.objects.created, Accounts: r.objects.accounts}
 	if report.NotCopied == nil {
 		report.NotCopied = []telemetry.NotCopied{}
 	}

@@ -15,12 +15,9 @@ import (
 	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/internal/accounts"
-	"github.com/taredb/tare/move/internal/dialect"
 	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -106,7 +103,7 @@ func mayResume(err error) bool {
 
 // runOnce runs the copy from the state in the target until it finishes, fails or loses its lease.
 func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
-	r := &run{o: o, state: state.State{Schema: o.StateSchema}, started: time.Now(), phase: telemetry.RunPreparing, pacer: pacer, control: control}
+	r := newRun(o, pacer, control)
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -170,7 +167,7 @@ func (r *run) transfer(ctx context.Context, fail func(error)) error {
 	if r.o.Swap != nil { // the targets have other names now
 		return nil
 	}
-	return inOrder(ctx, r.addKeys, r.completeSchemas, r.verifyCopied, r.sameObjects)
+	return inOrder(ctx, r.addKeys, r.completeSchemas, r.verifyCopied, r.objects.unchanged)
 }
 
 // followToEnd follows the changes until following ends, if the options request it.
@@ -192,7 +189,7 @@ func (r *run) completeSchemas(ctx context.Context) error {
 	if r.cut.Past() || r.handedOver() {
 		return nil
 	}
-	return inOrder(ctx, r.raiseCounters, r.createLast)
+	return inOrder(ctx, r.raiseCounters, r.objects.createLast)
 }
 
 // verifyCopied compares the rows of a copy that has not followed changes, if the options request it.
@@ -207,29 +204,15 @@ func (r *run) verifyCopied(ctx context.Context) (err error) {
 
 // A run is one attempt at a copy.
 type run struct {
-	o      *Options
-	state  state.State
-	tables []*tabledef.Table
+	*job
+	objects *schemaObjects
 
-	dialect *dialect.Translator
-	objects int // besides tables, that this run has created
-
-	weighed int64 // heap bytes in Metrics
-
-	accounts *accounts.Report // nil until privileges are granted
-
-	from     binlog.Follower
-	source   string            // the source's identity, as recorded in the state
-	to       *mysqlconn.Client // its session has the locks on the target tables
 	snapshot rowstream.View
 
 	started time.Time
-	pacer   *throttle.Pacer
 	control *control
 
 	verified []*verify.Report // by table, once they are compared
-
-	notCopied []telemetry.NotCopied
 
 	heart *follow.Heartbeat // nil: no heartbeats
 	mark  string            // the first heartbeat, for the position of the snapshot
@@ -263,18 +246,18 @@ type run struct {
 	verifying func() *telemetry.VerifyStatus
 }
 
+func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
+	j := newJob(o)
+	j.pacer = pacer
+	return &run{job: j, objects: &schemaObjects{job: j}, started: time.Now(), phase: telemetry.RunPreparing, control: control}
+}
+
 func (r *run) close() {
-	r.unweigh()
 	r.cut.Close()
 	if r.snapshot != nil {
 		_ = r.snapshot.Close() // its transactions are read-only
 	}
-	if r.from != nil {
-		_ = r.from.Close()
-	}
-	if r.to != nil {
-		state.CloseLease(r.to)
-	}
+	r.job.close()
 }
 
 // prepare does everything that precedes the first row, once both sides are described.
@@ -282,10 +265,10 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := inOrder(ctx, r.acquireState, r.acceptSource, r.adoptSource, r.prepareCutover); err != nil || r.cut.Past() {
 		return err
 	}
-	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.listNotCopied, r.checkSource, r.begin, r.createAccounts,
+	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.objects.listNotCopied, r.checkSource, r.begin, r.objects.createAccounts,
 		func(ctx context.Context) error {
-			return r.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
-		}, r.compareAccounts, r.strip)
+			return r.objects.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
+		}, r.objects.compareAccounts, r.strip)
 }
 
 // inOrder runs steps until one fails, and returns its error.
@@ -343,7 +326,7 @@ func (r *run) begin(ctx context.Context) error {
 		text += "; rows are read in one view, because stored generated columns are compared in it"
 	}
 	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
-	if err := r.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
+	if err := r.objects.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
 		return err
 	}
 	if err := r.keepLookups(ctx); err != nil {
@@ -370,27 +353,6 @@ func (r *run) strip(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// openSnapshot takes the source's snapshot.
-func (r *run) openSnapshot(ctx context.Context, workers int) (rowstream.View, error) {
-	defer r.o.waits.Begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
-	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
-	defer cancel()
-	return r.from.Snapshot(ctx, workers, r.present())
-}
-
-// snapshotLimit bounds the time to take the snapshot, including all waits.
-const snapshotLimit = 5 * time.Minute
-
-// present returns the tables whose current definition is the one used.
-func (r *run) present() (all []*rowstream.Table) {
-	for _, t := range r.tables {
-		if !t.Past() {
-			all = append(all, t.Source)
-		}
-	}
-	return all
 }
 
 // describe connects to both sides and reads the tables' definitions.
@@ -444,14 +406,6 @@ func (r *run) raiseCounters(ctx context.Context) error {
 	w := r.newWriter()
 	defer w.Close()
 	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
-}
-
-// connectSource connects to the source within the patience.
-func (r *run) connectSource(ctx context.Context) (binlog.Follower, error) {
-	defer r.o.waits.Begin("a connection to the source", "", r.o.Patience)()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Patience, fmt.Errorf("no connection within %v", r.o.Patience))
-	defer cancel()
-	return r.o.From(ctx)
 }
 
 // describing returns the options for describing the tables.

@@ -47,13 +47,6 @@ func isIdentity(source string) bool {
 	return strings.HasPrefix(source, "mysql ") || strings.HasPrefix(source, "mariadb ")
 }
 
-// sources returns the names under which the source may be recorded: its identity, its address, and the
-// recorded names.
-func (r *run) sources(ctx context.Context) ([]string, error) {
-	recorded, err := r.state.RecordedSources(ctx, r.to, r.o.Tables)
-	return append([]string{r.source, r.from.Addr()}, recorded...), err
-}
-
 // acceptSource returns an error if the source is not the recorded one. With --restart nothing is resumed, and
 // any source is accepted.
 func (r *run) acceptSource(ctx context.Context) error {

@@ -3,7 +3,6 @@ package copier
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -12,12 +11,6 @@ import (
 // While changes are followed, only the position of the snapshot is used. Rows are read through views that
 // live for at most Options.MaxViewAge, each for one worker and one table. A view must be later than the
 // snapshot, and nothing else is required of it; see doc.go.
-
-// shortViews reports whether rows are read through short views: while changes are followed, unless a table
-// has stored generated columns, which are compared in the view that their chunk was read from.
-func (r *run) shortViews() bool {
-	return r.o.Follow && !slices.ContainsFunc(r.tables, (*tabledef.Table).StoresGenerated)
-}
 
 // shortReader returns a reader for one worker.
 func (r *run) shortReader() *rowstream.ShortReader {

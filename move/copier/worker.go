@@ -49,11 +49,6 @@ func newWorker(r *run, number int) *worker {
 	return w
 }
 
-// newWriter returns a writer to the target.
-func (r *run) newWriter() *state.Writer {
-	return &state.Writer{Cfg: r.o.To, State: r.state, Patience: r.o.Patience, Follows: r.o.Follow, Waits: r.o.waits, Observe: r.o.Observe}
-}
-
 func (w *worker) close() {
 	w.writer.Close()
 	if w.short != nil {
