@@ -207,11 +207,11 @@ func TestControlBetweenRuns(t *testing.T) {
 	start := func() (*run, *fakeStream) {
 		r := newRun(options, options.newPacer(), c)
 		r.from = sourceAt{addr: "source:3306"}
-		if err := c.attach(r); err != nil {
+		if err := c.attach(r.monitor); err != nil {
 			t.Fatal(err)
 		}
 		f := &fakeStream{}
-		r.watch(f, telemetry.RunReversing)
+		r.monitor.watch(f, telemetry.RunReversing)
 		return r, f
 	}
 	_, f := start()

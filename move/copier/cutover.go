@@ -33,20 +33,9 @@ func (r *run) openCutover(ctx context.Context) error {
 		Source: r.from, Sources: sources, Target: r.o.To, To: r.to, State: r.state.Followed(r.source, r.o.Tables),
 		Specs: r.o.Tables, Tables: r.tables, Writer: r.newWriter, Follow: r.o.Follow, Restart: r.o.Restart,
 		Patience: r.o.Patience, Workers: r.o.Workers, Ignore: r.o.IgnoreStatements, Count: r.o.Metrics.applied, Heap: r.o.Metrics.changeBytes(),
-		NewHeartbeat: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.watch(f, phase) },
+		NewHeartbeat: r.newHeart, Waits: r.o.waits, Observe: r.o.Observe, Unequal: r.monitor.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { r.monitor.watch(f, phase) },
 	})
 	return err
-}
-
-// unequal returns the number of rows known to differ.
-func (r *run) unequal() int {
-	r.mu.Lock()
-	verifying := r.verifying
-	r.mu.Unlock()
-	if verifying == nil {
-		return 0
-	}
-	return verifying().Mismatches
 }
 
 // checkCutover runs the checks of prepareCutover and changes nothing.
@@ -72,7 +61,7 @@ func (r *run) followAndCut(ctx context.Context, f *follow.Follower) error {
 		return r.followAndSwap(ctx, f)
 	}
 	if r.o.handover != nil {
-		part := &cutover.HandoverPart{Source: r.from, State: r.follow, Tables: r.tables, Writer: r.newWriter, Unequal: r.unequal, Check: r.checkLookups}
+		part := &cutover.HandoverPart{Source: r.from, State: r.follow, Tables: r.tables, Writer: r.newWriter, Unequal: r.monitor.unequal, Check: r.checkLookups}
 		return r.o.handover.Follow(ctx, r.o.number, part, f, func(ctx context.Context) error { return r.followVerified(ctx, f) })
 	}
 	if r.cut == nil {

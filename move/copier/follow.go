@@ -157,14 +157,12 @@ func (r *run) followChanges(ctx context.Context) error {
 		return err
 	}
 	r.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: r.followFrom.Place()})
-	r.mu.Lock()
 	r.follower = f
-	r.mu.Unlock()
 	phase := telemetry.RunFollowing
 	if r.o.Revert != nil {
 		phase = telemetry.RunReversing
 	}
-	r.watch(f, phase)
+	r.monitor.watch(f, phase)
 	if r.o.Cutover != nil && r.cut == nil {
 		var steps sync.WaitGroup
 		defer steps.Wait()
@@ -228,11 +226,7 @@ func (r *run) verifyOptions() verify.Options {
 		Source: r.from, View: r.snapshot, Tables: r.tables, To: r.to, State: r.state, Writer: r.newWriter,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, MaxViewAge: r.o.MaxViewAge, Patience: r.o.Patience,
 		Pacer: r.pacer, Observe: r.o.Observe,
-		Started: func(progress func() *telemetry.VerifyStatus) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.verifying = progress
-		},
+		Started: r.monitor.compares,
 	}
 }
 
@@ -243,7 +237,7 @@ const retentionPause = time.Minute
 // copyKept copies the rows, and fails as soon as the changes to follow have been purged from the log.
 func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 	if !r.o.Follow {
-		return r.copy(ctx)
+		return r.rows.run(ctx)
 	}
 	from, err := r.oldest()
 	if err != nil {
@@ -269,5 +263,5 @@ func (r *run) copyKept(ctx context.Context, fail func(error)) error {
 			}
 		}
 	})
-	return r.copy(ctx)
+	return r.rows.run(ctx)
 }

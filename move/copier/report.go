@@ -78,10 +78,8 @@ func (r *run) report() *Report {
 		report.Follow = r.follower.Report()
 	}
 	for i, t := range r.tables {
-		tr := TableReport{
-			Source: t.Spec.Source(), Target: t.Spec.Target(), Rows: r.rows[i],
-			Chunks: r.machine.tables[i].chunks, Before: r.before[i], Indexes: []string{},
-		}
+		tr := TableReport{Source: t.Spec.Source(), Target: t.Spec.Target(), Indexes: []string{}}
+		tr.Rows, tr.Chunks, tr.Before = r.rows.result(i)
 		for _, x := range t.State.Indexes {
 			tr.Indexes = append(tr.Indexes, string(x))
 		}

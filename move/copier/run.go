@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/taredb/tare/move/copier/cutover"
@@ -19,7 +17,6 @@ import (
 	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn/session"
-	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -131,7 +128,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	r.weigh()
-	if err := r.control.attach(r); err != nil {
+	if err := r.control.attach(r.monitor); err != nil {
 		return nil, err
 	}
 	defer r.pacer.Start(ctx, fail)()
@@ -157,7 +154,8 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 
 // transfer copies the rows, follows their changes, and completes the targets.
 func (r *run) transfer(ctx context.Context, fail func(error)) error {
-	r.setPhase(telemetry.RunCopying)
+	r.rows = &rowsPhase{job: r.job, snapshot: r.snapshot}
+	r.monitor.copies(r.rows)
 	if err := r.copyKept(ctx, fail); err != nil {
 		return err
 	}
@@ -197,7 +195,7 @@ func (r *run) verifyCopied(ctx context.Context) (err error) {
 	if !r.o.Verify || r.o.Follow {
 		return nil
 	}
-	r.setPhase(telemetry.RunVerifying)
+	r.monitor.setPhase(telemetry.RunVerifying)
 	r.verified, err = verify.Once(ctx, r.verifyOptions())
 	return err
 }
@@ -209,8 +207,10 @@ type run struct {
 
 	snapshot rowstream.View
 
-	started time.Time
+	monitor *monitor
 	control *control
+
+	rows *rowsPhase // nil before it starts
 
 	verified []*verify.Report // by table, once they are compared
 
@@ -219,37 +219,15 @@ type run struct {
 
 	follow     *state.Following // nil unless changes are followed
 	followFrom binlog.Position  // start of following; zero before the first snapshot
+	follower   *follow.Follower // nil before it starts
 	cut        *cutover.Cutover // nil unless a gateway's clients are to be switched
-
-	mu      sync.Mutex
-	phase   telemetry.RunPhase // under mu
-	servers []string           // under mu; identities of both sides
-	changed sync.Cond          // signaled on each event of the machine
-	machine *machine
-	err     error // the first error
-	rows    []int64
-	bytes   []int64           // by this run
-	sizes   []tabledef.Sizing // of the chunks
-
-	lastKeys  []mysqlwire.TextRow  // of the tables; nil: unknown
-	estimates []telemetry.Estimate // under mu: of their rows
-
-	before []int
-
-	rowsBefore []int64   // under mu: copied by earlier runs
-	copying    time.Time // under mu: when copying rows started
-
-	// The phases after the rows, under mu; nil while they do not run.
-	follower  *follow.Follower
-	finish    func() // stops following once the target has caught up
-	following func() *telemetry.FollowStatus
-	verifying func() *telemetry.VerifyStatus
 }
 
 func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
 	j := newJob(o)
 	j.pacer = pacer
-	return &run{job: j, objects: &schemaObjects{job: j}, started: time.Now(), phase: telemetry.RunPreparing, control: control}
+	m := &monitor{job: j, control: control, started: time.Now(), phase: telemetry.RunPreparing}
+	return &run{job: j, objects: &schemaObjects{job: j}, monitor: m, control: control}
 }
 
 func (r *run) close() {
@@ -367,7 +345,7 @@ func (r *run) describe(ctx context.Context) (err error) {
 	if r.to, err = rowstream.Connect(ctx, r.o.To, session.Int("foreign_key_checks", 0)); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
-	if err := r.identify(ctx); err != nil {
+	if err := r.monitor.identify(ctx); err != nil {
 		return err
 	}
 	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
@@ -418,113 +396,6 @@ func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef
 		return r.describeFollowed(ctx, r.from, spec)
 	}
 	return tabledef.Describe(ctx, r.from, r.to, r.describing(), spec)
-}
-
-// copy runs the workers until the machine returns stop.
-func (r *run) copy(ctx context.Context) error {
-	r.findLastKeys(ctx)
-	r.mu.Lock() // status may be requested concurrently
-	r.changed.L = &r.mu
-	progress := make([]tableProgress, len(r.tables))
-	r.rows, r.bytes, r.before = make([]int64, len(r.tables)), make([]int64, len(r.tables)), make([]int, len(r.tables))
-	r.estimates = make([]telemetry.Estimate, len(r.tables))
-	for i, t := range r.tables {
-		progress[i], r.rows[i] = progressOf(t)
-		r.before[i] = progress[i].done
-		r.resumeEstimate(i, t)
-	}
-	r.rowsBefore, r.copying = slices.Clone(r.rows), time.Now()
-	r.sizes = make([]tabledef.Sizing, len(r.tables))
-	for i := range r.sizes {
-		r.sizes[i].Short = r.o.Throttle.Limited()
-	}
-	r.machine = newMachine(progress, r.o.Workers)
-	r.mu.Unlock()
-	for i, t := range r.tables {
-		r.o.Observe(telemetry.Event{
-			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: r.before[i], Rows: r.copied(i), RowsEstimate: t.Source.RowsEstimate,
-		})
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var workers sync.WaitGroup
-	for i := range r.o.Workers {
-		workers.Go(func() {
-			w := newWorker(r, i)
-			defer w.close()
-			if err := w.work(ctx); err != nil {
-				r.fail(err)
-				cancel()
-			}
-		})
-	}
-	workers.Wait()
-	return r.err
-}
-
-// progressOf returns the state from which the machine resumes the table.
-func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
-	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
-	for _, k := range t.State.Chunks {
-		p.cut = k.Upto == nil // true for the last chunk
-		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
-		if k.Copied {
-			p.done++
-			rows += k.Rows
-		} else {
-			p.waiting = append(p.waiting, k.Chunk)
-		}
-	}
-	if p.phase == tabledef.Copying && p.cut && p.done == p.chunks {
-		p.phase = tabledef.Indexing // killed between the last chunk and the record of it
-	}
-	return p, rows
-}
-
-// nextChunk returns the next chunk to cut, after the last one.
-func (r *run) nextChunk(number int) rowstream.Chunk {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.machine.tables[number].next
-}
-
-// fail records the first error and ends the run.
-func (r *run) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil || errors.Is(r.err, context.Canceled) {
-		r.err = err
-	}
-	r.machine.fail()
-	r.changed.Broadcast()
-}
-
-// next blocks until there is a step for a worker.
-func (r *run) next() step {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		s := r.machine.next()
-		if s.do != wait {
-			return s
-		}
-		r.changed.Wait()
-	}
-}
-
-// copied returns the number of rows of a table in the target.
-func (r *run) copied(table int) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.rows[table]
-}
-
-// notify applies an event to the machine and wakes all workers.
-func (r *run) notify(event func(*machine)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	event(r.machine)
-	r.changed.Broadcast()
 }
 
 // boundRows finds the last keys of the tables that are still to be copied.

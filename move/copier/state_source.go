@@ -27,21 +27,6 @@ func (r *run) findSource(ctx context.Context) (err error) {
 	return err
 }
 
-// identify records the identities of both sides for the status.
-func (r *run) identify(ctx context.Context) error {
-	target, err := rowstream.ServerIdentity(ctx, r.to)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.servers = []string{r.source}
-	if target != r.source {
-		r.servers = append(r.servers, target)
-	}
-	return nil
-}
-
 // isIdentity reports whether a recorded source is an identity rather than an address.
 func isIdentity(source string) bool {
 	return strings.HasPrefix(source, "mysql ") || strings.HasPrefix(source, "mariadb ")

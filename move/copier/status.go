@@ -1,6 +1,7 @@
 package copier
 
 import (
+	"context"
 	"os"
 	"sync"
 	"time"
@@ -9,46 +10,75 @@ import (
 	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
+// A monitor has the status of a run, and what requests to it change.
+type monitor struct {
+	*job
+	started time.Time
+	control *control
+
+	mu      sync.Mutex
+	phase   telemetry.RunPhase
+	servers []string   // identities of both sides
+	rows    *rowsPhase // nil before it starts
+
+	// nil while nothing is followed, or compared.
+	finish    func() // stops following once the target has caught up
+	following func() *telemetry.FollowStatus
+	verifying func() *telemetry.VerifyStatus
+}
+
 // setPhase sets the phase of the run.
-func (r *run) setPhase(p telemetry.RunPhase) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.phase = p
+func (m *monitor) setPhase(p telemetry.RunPhase) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase = p
+}
+
+// copies sets the phase that copies the rows.
+func (m *monitor) copies(p *rowsPhase) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase, m.rows = telemetry.RunCopying, p
+}
+
+// compares sets the function that returns the progress of a comparison.
+func (m *monitor) compares(progress func() *telemetry.VerifyStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.verifying = progress
 }
 
 // status returns the status of a run in progress.
-func (r *run) status() telemetry.Status {
+func (m *monitor) status() telemetry.Status {
 	s := telemetry.Status{
-		Version: telemetry.StatusVersion, PID: os.Getpid(), From: r.from.Addr(), To: r.o.To.Addr, Started: r.started,
-		Tables: []telemetry.TableStatus{}, Throttle: r.pacer.Status(), Waits: r.o.waits.Status(),
+		Version: telemetry.StatusVersion, PID: os.Getpid(), From: m.from.Addr(), To: m.o.To.Addr, Started: m.started,
+		Tables: []telemetry.TableStatus{}, Throttle: m.pacer.Status(), Waits: m.o.waits.Status(),
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s.Phase, s.Servers = r.phase, r.servers
-	s.Progress = r.progress()
-	for i, t := range r.tables {
-		ts := telemetry.TableStatus{Source: t.Spec.Source(), Target: t.Spec.Target(), Phase: string(tabledef.Copying), RowsEstimate: t.Source.RowsEstimate}
-		if r.machine != nil {
-			m := &r.machine.tables[i]
-			ts.Phase, ts.Rows, ts.Bytes, ts.Chunks, ts.ChunksCopied = string(m.phase), r.rows[i], r.bytes[i], m.chunks, m.done
-			if c := r.count(i); c.Copied {
-				ts.RowsEstimate, ts.RowsDeviation = c.Rows, new(int64)
-			} else if c.Sampled {
-				ts.RowsEstimate, ts.RowsDeviation = c.Estimate, &c.Deviation
-			}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Phase, s.Servers = m.phase, m.servers
+	for _, t := range m.tables {
+		s.Tables = append(s.Tables, telemetry.TableStatus{
+			Source: t.Spec.Source(), Target: t.Spec.Target(), Phase: string(tabledef.Copying), RowsEstimate: t.Source.RowsEstimate,
+		})
+	}
+	if m.rows != nil {
+		s.Progress = m.rows.progress()
+		for i := range s.Tables {
+			m.rows.show(i, &s.Tables[i])
 		}
-		s.Tables = append(s.Tables, ts)
 	}
-	if r.following != nil {
-		s.Follow = r.following()
+	if m.following != nil {
+		s.Follow = m.following()
 	}
-	if r.verifying != nil {
-		s.Verify = r.verifying()
+	if m.verifying != nil {
+		s.Verify = m.verifying()
 	}
-	if r.o.Alter != nil {
-		s.Alter = r.o.Alter()
+	if m.o.Alter != nil {
+		s.Alter = m.o.Alter()
 	}
 	return s
 }
@@ -61,14 +91,14 @@ type control struct {
 	abort  func()  // stops the copy
 
 	mu        sync.Mutex
-	run       *run               // nil between two runs
+	run       *monitor           // nil between two runs
 	last      telemetry.Status   // of the previous run
 	finishing telemetry.RunPhase // the phase to finish, in this run or a later one; empty: none
 	end       func(error)        // closes the socket; nil before the first run
 }
 
 // attach directs requests to a run. The first call opens the socket.
-func (c *control) attach(r *run) error {
+func (c *control) attach(r *monitor) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = r
@@ -150,17 +180,17 @@ func (c *control) finishes(phase telemetry.RunPhase) bool {
 }
 
 // requestFinish stops following once the target has caught up. It returns the phase that this finishes.
-func (r *run) requestFinish() (telemetry.RunPhase, error) {
-	r.mu.Lock()
-	finish, phase := r.finish, r.phase
-	r.mu.Unlock()
+func (m *monitor) requestFinish() (telemetry.RunPhase, error) {
+	m.mu.Lock()
+	finish, phase := m.finish, m.phase
+	m.mu.Unlock()
 	switch {
-	case r.o.Finish != nil:
-		return phase, r.o.Finish()
-	case r.o.Swap != nil:
+	case m.o.Finish != nil:
+		return phase, m.o.Finish()
+	case m.o.Swap != nil:
 		return "", errSwaps
 	case finish != nil:
-	case r.o.Follow:
+	case m.o.Follow:
 		return "", errNotYet
 	default:
 		return "", errNotFollowing
@@ -179,26 +209,37 @@ var _ stream = (*follow.Follower)(nil)
 
 // watch makes f the follower that commands and Status use. A finish that was requested in the same phase from an
 // earlier follower, which lost its servers, applies to f too.
-func (r *run) watch(f stream, phase telemetry.RunPhase) {
-	r.mu.Lock()
-	r.finish, r.following, r.phase = f.Finish, f.Status, phase
-	r.mu.Unlock()
-	if r.control.finishes(phase) {
+func (m *monitor) watch(f stream, phase telemetry.RunPhase) {
+	m.mu.Lock()
+	m.finish, m.following, m.phase = f.Finish, f.Status, phase
+	m.mu.Unlock()
+	if m.control.finishes(phase) {
 		f.Finish()
 	}
 }
 
-// progress returns the progress of copying rows; nil before it starts. r.mu must be locked.
-func (r *run) progress() *telemetry.CopyProgress {
-	if r.machine == nil {
-		return nil
+// unequal returns the number of rows known to differ.
+func (m *monitor) unequal() int {
+	m.mu.Lock()
+	verifying := m.verifying
+	m.mu.Unlock()
+	if verifying == nil {
+		return 0
 	}
-	var rows, bytes int64
-	counts := make([]telemetry.TableCount, len(r.tables))
-	for i := range r.tables {
-		counts[i] = r.count(i)
-		rows += r.rows[i] - r.rowsBefore[i]
-		bytes += r.bytes[i]
+	return verifying().Mismatches
+}
+
+// identify records the identities of both sides for the status.
+func (m *monitor) identify(ctx context.Context) error {
+	target, err := rowstream.ServerIdentity(ctx, m.to)
+	if err != nil {
+		return err
 	}
-	return telemetry.NewCopyProgress(counts, rows, bytes, time.Since(r.copying))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.servers = []string{m.source}
+	if target != m.source {
+		m.servers = append(m.servers, target)
+	}
+	return nil
 }

@@ -115,8 +115,6 @@ func (s *Swapping) Compare(ctx context.Context, source *mysqlconn.Client) error 
 // decided records that the rows which changed in every comparison are equal.
 func (s *Swapping) decided() {
 	s.changing = nil
-	s.run.mu.Lock()
-	defer s.run.mu.Unlock()
 	for _, v := range s.run.verified {
 		v.Undecided = 0
 	}
@@ -202,9 +200,7 @@ func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error
 			return fmt.Errorf("verify while following: %w", err)
 		}
 		if only == nil {
-			r.mu.Lock()
 			r.verified = reports
-			r.mu.Unlock()
 		}
 		for _, v := range reports {
 			if v.Mismatches() > 0 {

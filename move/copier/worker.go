@@ -22,7 +22,7 @@ const sliceBytes = 24 << 10
 // A worker reads chunks over one connection of the snapshot and writes them over one connection to the
 // target, batch by batch: read, escape, send. While one worker waits for a server, the others proceed.
 type worker struct {
-	run      *run
+	rows     *rowsPhase
 	reader   rowstream.Reader
 	view     rowstream.ViewReader   // the reader, unless short is set
 	short    *rowstream.ShortReader // the reader while changes are followed; otherwise nil
@@ -33,17 +33,17 @@ type worker struct {
 	paused time.Duration // of the current chunk's time: the throttle required it
 }
 
-func newWorker(r *run, number int) *worker {
-	pace := r.pacer.Join()
+func newWorker(p *rowsPhase, number int) *worker {
+	pace := p.pacer.Join()
 	w := &worker{
-		run: r, throttle: tick.NewThrottle(tick.Process(), pace.MayRun), pace: pace,
-		writer: r.newWriter(),
+		rows: p, throttle: tick.NewThrottle(tick.Process(), pace.MayRun), pace: pace,
+		writer: p.newWriter(),
 	}
-	if r.shortViews() {
-		w.short = r.shortReader()
+	if p.shortViews() {
+		w.short = p.shortReader()
 		w.reader = w.short
 	} else {
-		w.view = r.snapshot.Reader(number)
+		w.view = p.snapshot.Reader(number)
 		w.reader = w.view
 	}
 	return w
@@ -63,7 +63,7 @@ func (w *worker) work(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s := w.run.next()
+		s := w.rows.next()
 		if s.do == stop {
 			return nil
 		}
@@ -94,20 +94,20 @@ func (w *worker) do(ctx context.Context, s step) error {
 // cut cuts a table's next chunk and records it in the state for later runs. One worker per table does so at a
 // time.
 func (w *worker) cut(ctx context.Context, number int) error {
-	t := w.run.tables[number]
-	next := w.run.nextChunk(number)
-	rows := w.run.sizes[number].Next(t.Source, next.Number, w.run.o.ChunkBytes)
+	t := w.rows.tables[number]
+	next := w.rows.nextChunk(number)
+	rows := w.rows.sizes[number].Next(t.Source, next.Number, w.rows.o.ChunkBytes)
 	c, err := t.Bound.Cut(ctx, w.reader, t, rows, next)
 	if err != nil {
 		return readError(t, err)
 	}
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
-	if err := w.writer.Retry(ctx, func() error { return w.run.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
+	if err := w.writer.Retry(ctx, func() error { return w.rows.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
 		return err
 	}
-	w.run.notify(func(m *machine) {
+	w.rows.notify(func(m *machine) {
 		if c.Number == 0 {
-			w.run.estimates[number].Begin(t.Source, c.Upto, w.run.lastKeys[number])
+			w.rows.estimates[number].Begin(t.Source, c.Upto, w.rows.lastKeys[number])
 		}
 		m.wasCut(number, c, c.Upto == nil)
 	})
@@ -116,7 +116,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 
 // copy copies a chunk. After the table's last one, its indexes are due.
 func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
-	t := w.run.tables[number]
+	t := w.rows.tables[number]
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
 	var rows, bytes int64
 	var conflict state.ConflictWait
@@ -129,7 +129,7 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 		began := time.Now()
 		w.paused = 0
 		if rows, bytes, err = w.tryCopy(ctx, t, c); err == nil {
-			w.run.sizes[number].Copied(c.Number, rows, bytes, time.Since(began)-w.paused)
+			w.rows.sizes[number].Copied(c.Number, rows, bytes, time.Since(began)-w.paused)
 			break
 		}
 		if errors.Is(err, state.ErrDuplicate) && !w.writer.Careful {
@@ -145,14 +145,9 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 			return w.advised(err)
 		}
 	}
-	w.run.mu.Lock()
-	w.run.rows[number] += rows
-	w.run.bytes[number] += bytes
-	w.run.estimates[number].Add(c, rows)
-	progress := w.run.progress()
-	w.run.mu.Unlock()
-	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
-	w.run.notify(func(m *machine) { m.wasCopied(number) })
+	progress := w.rows.add(number, c, rows, bytes)
+	w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
+	w.rows.notify(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
 
@@ -163,7 +158,7 @@ func (w *worker) advised(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: the connection to the source %s was lost, and the view that rows were read in with it; start the server, "+
-		"and run the same command again: it resumes after the chunks that are copied", err, w.run.from.Addr())
+		"and run the same command again: it resumes after the chunks that are copied", err, w.rows.from.Addr())
 }
 
 // tryCopy copies a chunk in one transaction. It returns the rows and bytes even with an error, which may be
@@ -197,7 +192,7 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 	moved, end := moving()
 	defer func() { end() }()
 	o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
-	if w.run.o.Throttle.Limited() {
+	if w.rows.o.Throttle.Limited() {
 		o.BatchBytes = sliceBytes
 	}
 	var failed error // error of the target: the remaining rows are read and discarded to keep the view usable
@@ -234,30 +229,30 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 
 // buildIndexes creates the indexes of a table and records it as finished.
 func (w *worker) buildIndexes(ctx context.Context, number int) error {
-	t := w.run.tables[number]
+	t := w.rows.tables[number]
 	w.writer.Table, w.writer.Chunk = t.Spec.Source(), 0
 	if len(t.State.Indexes) > 0 {
-		w.run.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
+		w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
 	}
 	if err := w.writer.Retry(ctx, func() error {
 		c := w.writer.Conn
-		s, key := w.run.state, len(t.Source.Key)
+		s, key := w.rows.state, len(t.Source.Key)
 		if err := s.SetPhase(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
 			return err
 		}
-		if w.run.o.Throttle.Limited() {
+		if w.rows.o.Throttle.Limited() {
 			if err := useOneThread(ctx, c); err != nil {
 				return err
 			}
 		}
-		if err := buildTableIndexes(ctx, t, c, s.Lease, w.run.o.Patience); err != nil {
+		if err := buildTableIndexes(ctx, t, c, s.Lease, w.rows.o.Patience); err != nil {
 			return err
 		}
 		return s.SetPhase(ctx, c, t.Spec, tabledef.Finished, key)
 	}); err != nil {
 		return err
 	}
-	w.run.o.Observe(telemetry.Event{Kind: telemetry.EventDone, Table: t.Spec.Source(), Rows: w.run.copied(number)})
-	w.run.notify(func(m *machine) { m.wasIndexed(number) })
+	w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventDone, Table: t.Spec.Source(), Rows: w.rows.copied(number)})
+	w.rows.notify(func(m *machine) { m.wasIndexed(number) })
 	return nil
 }

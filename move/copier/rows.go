@@ -1,0 +1,250 @@
+package copier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/rowstream"
+)
+
+// While changes are followed, only the position of the snapshot is used. Rows are read through views that
+// live for at most Options.MaxViewAge, each for one worker and one table. A view must be later than the
+// snapshot, and nothing else is required of it; see doc.go.
+
+// The rowsPhase copies the rows. Its workers take their steps from the machine.
+type rowsPhase struct {
+	*job
+	snapshot rowstream.View
+
+	lastKeys []mysqlwire.TextRow // of the tables; nil: unknown
+	sizes    []tabledef.Sizing   // of the chunks
+	before   []int               // chunks copied by earlier runs, by table
+
+	mu         sync.Mutex
+	changed    sync.Cond // signaled on each event of the machine
+	machine    *machine  // nil before the first step
+	err        error     // the first error
+	rows       []int64
+	bytes      []int64 // by this run
+	estimates  []telemetry.Estimate
+	rowsBefore []int64   // copied by earlier runs
+	started    time.Time // when copying rows started
+}
+
+// run runs the workers until the machine returns stop.
+func (p *rowsPhase) run(ctx context.Context) error {
+	p.findLastKeys(ctx)
+	p.mu.Lock() // status may be requested concurrently
+	p.changed.L = &p.mu
+	progress := make([]tableProgress, len(p.tables))
+	p.rows, p.bytes, p.before = make([]int64, len(p.tables)), make([]int64, len(p.tables)), make([]int, len(p.tables))
+	p.estimates = make([]telemetry.Estimate, len(p.tables))
+	for i, t := range p.tables {
+		progress[i], p.rows[i] = progressOf(t)
+		p.before[i] = progress[i].done
+		p.resumeEstimate(i, t)
+	}
+	p.rowsBefore, p.started = slices.Clone(p.rows), time.Now()
+	p.sizes = make([]tabledef.Sizing, len(p.tables))
+	for i := range p.sizes {
+		p.sizes[i].Short = p.o.Throttle.Limited()
+	}
+	p.machine = newMachine(progress, p.o.Workers)
+	p.mu.Unlock()
+	for i, t := range p.tables {
+		p.o.Observe(telemetry.Event{
+			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: p.before[i], Rows: p.copied(i), RowsEstimate: t.Source.RowsEstimate,
+		})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range p.o.Workers {
+		workers.Go(func() {
+			w := newWorker(p, i)
+			defer w.close()
+			if err := w.work(ctx); err != nil {
+				p.fail(err)
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	return p.err
+}
+
+// progressOf returns the state from which the machine resumes the table.
+func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
+	p = tableProgress{name: t.Spec.Source(), phase: t.State.Phase, chunks: len(t.State.Chunks)}
+	for _, k := range t.State.Chunks {
+		p.cut = k.Upto == nil // true for the last chunk
+		p.next = rowstream.Chunk{Number: k.Number + 1, After: k.Upto}
+		if k.Copied {
+			p.done++
+			rows += k.Rows
+		} else {
+			p.waiting = append(p.waiting, k.Chunk)
+		}
+	}
+	if p.phase == tabledef.Copying && p.cut && p.done == p.chunks {
+		p.phase = tabledef.Indexing // killed between the last chunk and the record of it
+	}
+	return p, rows
+}
+
+// nextChunk returns the next chunk to cut, after the last one.
+func (p *rowsPhase) nextChunk(number int) rowstream.Chunk {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.machine.tables[number].next
+}
+
+// fail records the first error and ends the run.
+func (p *rowsPhase) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil || errors.Is(p.err, context.Canceled) {
+		p.err = err
+	}
+	p.machine.fail()
+	p.changed.Broadcast()
+}
+
+// next blocks until there is a step for a worker.
+func (p *rowsPhase) next() step {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		s := p.machine.next()
+		if s.do != wait {
+			return s
+		}
+		p.changed.Wait()
+	}
+}
+
+// copied returns the number of rows of a table in the target.
+func (p *rowsPhase) copied(table int) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows[table]
+}
+
+// notify applies an event to the machine and wakes all workers.
+func (p *rowsPhase) notify(event func(*machine)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	event(p.machine)
+	p.changed.Broadcast()
+}
+
+// findLastKeys finds the last keys of the tables that are still to be copied, for the estimates of their rows. Those that are not found leave them unknown.
+func (p *rowsPhase) findLastKeys(ctx context.Context) {
+	p.lastKeys = make([]mysqlwire.TextRow, len(p.tables))
+	for i, t := range p.tables {
+		switch {
+		case t.State.Phase != tabledef.Copying || len(t.Source.Key) == 0:
+		case t.Bound.Known:
+			p.lastKeys[i] = t.Bound.Last
+		case !t.Past():
+			p.lastKeys[i], _ = p.snapshot.Reader(0).LastKey(ctx, t.Source) // an error recurs when rows are read
+		}
+	}
+}
+
+// resumeEstimate starts the estimate of a table's rows with the chunks that earlier runs have copied.
+func (p *rowsPhase) resumeEstimate(i int, t *tabledef.Table) {
+	for n, k := range t.State.Chunks {
+		if n == 0 {
+			p.estimates[i].Begin(t.Source, k.Upto, p.lastKeys[i])
+		}
+		if k.Copied {
+			p.estimates[i].Add(k.Chunk, k.Rows)
+		}
+	}
+}
+
+// result returns the number of rows and chunks of a table in the target, and the number of chunks that earlier runs have copied.
+func (p *rowsPhase) result(table int) (rows int64, chunks, before int) {
+	return p.copied(table), p.machine.tables[table].chunks, p.before[table]
+}
+
+// show adds the progress of a table to its status, unless copying has not started.
+func (p *rowsPhase) show(table int, s *telemetry.TableStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.machine == nil {
+		return
+	}
+	m := &p.machine.tables[table]
+	s.Phase, s.Rows, s.Bytes, s.Chunks, s.ChunksCopied = string(m.phase), p.rows[table], p.bytes[table], m.chunks, m.done
+	if c := p.count(table); c.Copied {
+		s.RowsEstimate, s.RowsDeviation = c.Rows, new(int64)
+	} else if c.Sampled {
+		s.RowsEstimate, s.RowsDeviation = c.Estimate, &c.Deviation
+	}
+}
+
+// count returns the progress of a table. p.mu must be locked.
+func (p *rowsPhase) count(i int) telemetry.TableCount {
+	c := p.estimates[i].Count(p.rows[i], p.tables[i].Source)
+	c.Copied = p.machine.tables[i].phase != tabledef.Copying
+	return c
+}
+
+// add counts a chunk that was copied, and returns the progress with it.
+func (p *rowsPhase) add(table int, c rowstream.Chunk, rows, bytes int64) *telemetry.CopyProgress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows[table] += rows
+	p.bytes[table] += bytes
+	p.estimates[table].Add(c, rows)
+	return p.sum()
+}
+
+// progress returns the progress of copying rows; nil before it starts.
+func (p *rowsPhase) progress() *telemetry.CopyProgress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sum()
+}
+
+// sum returns the progress of copying rows. p.mu must be locked.
+func (p *rowsPhase) sum() *telemetry.CopyProgress {
+	if p.machine == nil {
+		return nil
+	}
+	var rows, bytes int64
+	counts := make([]telemetry.TableCount, len(p.tables))
+	for i := range p.tables {
+		counts[i] = p.count(i)
+		rows += p.rows[i] - p.rowsBefore[i]
+		bytes += p.bytes[i]
+	}
+	return telemetry.NewCopyProgress(counts, rows, bytes, time.Since(p.started))
+}
+
+// shortReader returns a reader for one worker.
+func (p *rowsPhase) shortReader() *rowstream.ShortReader {
+	return rowstream.NewShortReader(rowstream.ShortOptions{
+		Server: p.from, Identity: p.snapshot.Identity(), MaxAge: p.o.MaxViewAge, Patience: p.o.Patience,
+		Waiting: func() func() {
+			return p.o.waits.Begin("a view of a table of the source", "locks of others there", p.o.MaxViewAge)
+		},
+	})
+}
+
+// readError adds advice to an error of reading a table's rows.
+func readError(t *tabledef.Table, err error) error {
+	if !errors.Is(err, rowstream.ErrAltered) {
+		return err
+	}
+	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use --restart", err, t.Spec.Source())
+}
