@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -14,18 +15,15 @@ import (
 // actions are refused.
 
 // findCascades finds the foreign keys whose changes are derived while following.
-func (r *run) findCascades() error {
-	if !r.o.Follow {
-		return nil
-	}
-	all := make([]*rowstream.Table, len(r.tables))
-	for i, t := range r.tables {
+func findCascades(tables []*tabledef.Table) error {
+	all := make([]*rowstream.Table, len(tables))
+	for i, t := range tables {
 		all[i] = t.Source
 	}
 	if err := rowstream.ResolveCascades(all); err != nil {
 		return err
 	}
-	r.eachCascade(func(t, parent *tabledef.Table, c *rowstream.Cascade) {
+	eachCascade(tables, func(t, parent *tabledef.Table, c *rowstream.Cascade) {
 		for _, side := range [...]*tabledef.Table{t, parent} {
 			switch d := side.Redefined; {
 			case side.Plan != nil || side.Spec.Where != "" || len(side.Spec.Columns) > 0:
@@ -39,11 +37,11 @@ func (r *run) findCascades() error {
 }
 
 // eachCascade calls do for each foreign key that is not refused so far and whose parent table is copied.
-func (r *run) eachCascade(do func(t, parent *tabledef.Table, c *rowstream.Cascade)) {
-	for _, t := range r.tables {
+func eachCascade(tables []*tabledef.Table, do func(t, parent *tabledef.Table, c *rowstream.Cascade)) {
+	for _, t := range tables {
 		for i := range t.Source.Cascades {
 			c := &t.Source.Cascades[i]
-			for _, parent := range r.tables {
+			for _, parent := range tables {
 				if c.Refused == "" && parent.Source == c.Parent {
 					do(t, parent, c)
 				}
@@ -54,8 +52,8 @@ func (r *run) eachCascade(do func(t, parent *tabledef.Table, c *rowstream.Cascad
 
 // startCascades refuses to derive changes of a key if its parent table is followed from a later position than
 // the child table: the parent rows deleted between the two positions are not read.
-func (r *run) startCascades() {
-	r.eachCascade(func(t, parent *tabledef.Table, c *rowstream.Cascade) {
+func startCascades(tables []*tabledef.Table) {
+	eachCascade(tables, func(t, parent *tabledef.Table, c *rowstream.Cascade) {
 		if before, known := t.Start.Before(parent.Start); !t.Start.IsZero() && (parent.Start.IsZero() || before || !known) {
 			c.Refused = fmt.Sprintf("%s is followed from a later position; use --restart", parent.Spec.Source())
 		}
@@ -64,15 +62,12 @@ func (r *run) startCascades() {
 
 // sameCascades returns an error for tables whose foreign keys have changed between their description and the
 // snapshot. From the snapshot on, changes of definitions are in the log.
-func (r *run) sameCascades(ctx context.Context) error {
-	if !r.o.Follow {
-		return nil
-	}
-	for _, t := range r.tables {
+func sameCascades(ctx context.Context, source binlog.Follower, tables []*tabledef.Table) error {
+	for _, t := range tables {
 		if len(t.Source.Cascades) == 0 || t.Past() {
 			continue
 		}
-		now, err := r.from.Describe(ctx, t.Spec.Schema, t.Spec.Name)
+		now, err := source.Describe(ctx, t.Spec.Schema, t.Spec.Name)
 		if err != nil {
 			return err
 		}

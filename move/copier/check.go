@@ -51,18 +51,6 @@ func (o *Options) truncatable() error {
 	return nil
 }
 
-// mayHaveTriggers returns an error for a target table with triggers, unless its copy is finished and no row is written any more.
-func (r *run) mayHaveTriggers(ctx context.Context, t *tabledef.Table) error {
-	if t.Create != "" || len(t.Written.Triggers) == 0 {
-		return nil
-	}
-	phase, _, err := r.state.PhaseOf(ctx, r.to, t.Spec)
-	if err == nil && (phase != tabledef.Finished || r.o.Follow || r.o.Restart) {
-		err = fmt.Errorf("table %s: %w", t.Spec.Source(), t.TriggersRefused(t.Written))
-	}
-	return err
-}
-
 // mayWriteTo returns an error for a target table with rows that no copy has recorded, unless --restart may
 // empty it.
 func mayWriteTo(ctx context.Context, t *tabledef.Table, r *run) error {
@@ -110,7 +98,7 @@ func (r *run) swapped(ctx context.Context, t *tabledef.Table) error {
 	if found, err := hasRows(ctx, t, r.to); err != nil || !found || origin != t.Spec.Target() {
 		return err
 	}
-	if !r.swappedFrom(ctx, addr) {
+	if !(&sourceRecord{r.job}).isTarget(ctx, addr) {
 		return nil
 	}
 	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are --from and --to swapped? "+
@@ -129,8 +117,10 @@ func (r *run) checkSource(ctx context.Context) (err error) {
 	if r.o.Follow && r.snapshot.Identity() == "" {
 		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
-	if err := r.sameCascades(ctx); err != nil {
-		return err
+	if r.o.Follow {
+		if err := sameCascades(ctx, r.from, r.tables); err != nil {
+			return err
+		}
 	}
 	if err := r.checkOwners(ctx); err != nil {
 		return err

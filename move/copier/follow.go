@@ -113,7 +113,7 @@ func (r *run) checkFollow(ctx context.Context) (err error) {
 	if r.followFrom, err = r.oldest(); err != nil {
 		return err
 	}
-	r.startCascades()
+	startCascades(r.tables)
 	return r.from.CheckFollow(ctx, r.present(), r.followFrom)
 }
 

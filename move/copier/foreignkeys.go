@@ -30,39 +30,42 @@ import (
 // transactions. From then on changes are still applied with foreign_key_checks = 0: the source has checked
 // them, and the changes that its keys cause are in its log or derived from it (cascades.go).
 
-// findKeys finds the foreign keys of the target tables, and returns an error for keys that could not be
+// foreignKeys are those of the target tables.
+type foreignKeys struct{ *job }
+
+// find finds the foreign keys of the target tables, and returns an error for keys that could not be
 // created after the rows.
-func (r *run) findKeys(ctx context.Context) error {
-	for _, t := range r.tables {
+func (f *foreignKeys) find(ctx context.Context) error {
+	for _, t := range f.tables {
 		keys, _, err := rowstream.CreateForeignKeys(t.Written.Create)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Spec.Source(), err)
 		}
 		for i := range keys {
 			k := &keys[i]
-			schema, name := r.referred(t, k)
+			schema, name := f.referred(t, k)
 			referred := rowstream.Ident(schema) + "." + rowstream.Ident(name)
 			t.Keys = append(t.Keys, tabledef.ForeignKey{Name: k.Name, Definition: k.Definition(referred), Referred: referred})
 			if t.Create == "" {
 				continue
 			}
-			if err := r.mayReferTo(ctx, t, k, schema, name); err != nil {
+			if err := f.mayReferTo(ctx, t, k, schema, name); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.freeNames(ctx); err != nil {
+	if err := f.freeNames(ctx); err != nil {
 		return err
 	}
-	if !r.o.Follow {
+	if !f.o.Follow {
 		return nil
 	}
-	return tabledef.OnlyAmong(ctx, r.to, r.tables)
+	return tabledef.OnlyAmong(ctx, f.to, f.tables)
 }
 
 // referred returns the table in the target that a key refers to. A copied table is referred to under its name
 // in the target. Other tables of the table's schema are expected in the target schema.
-func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name string) {
+func (f *foreignKeys) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name string) {
 	if t.Create == "" { // the key is the target's
 		if k.Schema == "" {
 			return t.Spec.ToSchema, k.Table
@@ -73,7 +76,7 @@ func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name
 	if schema == "" {
 		schema = t.Spec.Schema
 	}
-	for _, other := range r.tables {
+	for _, other := range f.tables {
 		if other.Spec.Schema == schema && other.Spec.Name == k.Table {
 			return other.Spec.ToSchema, other.Spec.ToName
 		}
@@ -86,24 +89,24 @@ func (r *run) referred(t *tabledef.Table, k *rowstream.ForeignKey) (schema, name
 
 // copiesTo reports whether the run copies to a table of the target. Names that differ only in case are the
 // same table only if the target does not distinguish them.
-func (r *run) copiesTo(ctx context.Context, schema, name string) (bool, error) {
-	if slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema && t.Spec.ToName == name }) {
+func (f *foreignKeys) copiesTo(ctx context.Context, schema, name string) (bool, error) {
+	if slices.ContainsFunc(f.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema && t.Spec.ToName == name }) {
 		return true, nil
 	}
-	if !tabledef.IsTarget(r.tables, schema, name) {
+	if !tabledef.IsTarget(f.tables, schema, name) {
 		return false, nil
 	}
-	fold, err := rowstream.QueryValue(ctx, r.to, "SELECT @@lower_case_table_names")
+	fold, err := rowstream.QueryValue(ctx, f.to, "SELECT @@lower_case_table_names")
 	return fold != "0", err
 }
 
 // mayReferTo returns an error for a key of a table to be created if the table that it refers to will not
 // exist.
-func (r *run) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.ForeignKey, schema, name string) error {
-	if copied, err := r.copiesTo(ctx, schema, name); copied || err != nil {
+func (f *foreignKeys) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.ForeignKey, schema, name string) error {
+	if copied, err := f.copiesTo(ctx, schema, name); copied || err != nil {
 		return err
 	}
-	_, err := rowstream.ReadTable(ctx, r.to, schema, name)
+	_, err := rowstream.ReadTable(ctx, f.to, schema, name)
 	if errors.Is(err, rowstream.ErrNoTable) {
 		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, which is not copied and does not exist in the target: "+
 			"add it to --tables, or create %s in the target without the key", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
@@ -113,10 +116,10 @@ func (r *run) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.Fo
 
 // freeNames returns an error for keys whose names are taken by other keys of their schema. Names are unique
 // per schema.
-func (r *run) freeNames(ctx context.Context) error {
+func (f *foreignKeys) freeNames(ctx context.Context) error {
 	type place struct{ schema, name string }
 	taken := make(map[place]string)
-	for _, t := range r.tables {
+	for _, t := range f.tables {
 		for _, k := range t.Keys {
 			at := place{strings.ToLower(t.Spec.ToSchema), strings.ToLower(k.Name)}
 			if other := taken[at]; other != "" {
@@ -126,11 +129,11 @@ func (r *run) freeNames(ctx context.Context) error {
 			taken[at] = t.Spec.Target()
 		}
 	}
-	for _, t := range r.tables {
+	for _, t := range f.tables {
 		if t.Create == "" || len(t.Keys) == 0 {
 			continue
 		}
-		if _, err := r.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
+		if _, err := f.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
 			rowstream.Quote(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
 			name, other := string(row[0]), string(row[1])
 			for _, k := range t.Keys {
@@ -170,22 +173,22 @@ func dropForeignKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client
 	return nil
 }
 
-// addKeys creates the remaining foreign keys once all tables have their rows and indexes. Servers validate
+// add creates the remaining foreign keys once all tables have their rows and indexes. Servers validate
 // the rows then.
-func (r *run) addKeys(ctx context.Context) error {
-	for _, t := range r.tables {
+func (f *foreignKeys) add(ctx context.Context) error {
+	for _, t := range f.tables {
 		if t.State == nil || len(t.State.Keys) == 0 {
 			continue
 		}
-		r.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinKeys(t.State.Keys)})
-		w := r.newWriter()
+		f.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinKeys(t.State.Keys)})
+		w := f.newWriter()
 		w.Table = t.Spec.Source()
 		err := w.Retry(ctx, func() error {
-			err := state.WithIndexLock(ctx, w.Conn, r.state.Lease, t.Spec, r.o.Patience, func() error { return addMissingKeys(ctx, t, w.Conn) })
+			err := state.WithIndexLock(ctx, w.Conn, f.state.Lease, t.Spec, f.o.Patience, func() error { return addMissingKeys(ctx, t, w.Conn) })
 			if err != nil {
 				return err
 			}
-			return r.state.Write(ctx, w.Conn, t.Spec, func() error { return r.state.RecordKeys(ctx, w.Conn, t.Spec, nil) })
+			return f.state.Write(ctx, w.Conn, t.Spec, func() error { return f.state.RecordKeys(ctx, w.Conn, t.Spec, nil) })
 		})
 		w.Close()
 		if err != nil {
@@ -293,7 +296,7 @@ func (r *run) addKeysFollowing(ctx context.Context, f *follow.Follower) error {
 	var failed error
 	if err == nil {
 		err = f.BetweenTransactions(ctx, func() error {
-			failed = r.addKeys(ctx)
+			failed = (&foreignKeys{r.job}).add(ctx)
 			return nil
 		})
 	}

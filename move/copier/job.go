@@ -105,3 +105,8 @@ func (j *job) sources(ctx context.Context) ([]string, error) {
 	recorded, err := j.state.RecordedSources(ctx, j.to, j.o.Tables)
 	return append([]string{j.source, j.from.Addr()}, recorded...), err
 }
+
+// describing returns the options for describing the tables.
+func (j *job) describing() tabledef.DescribeOptions {
+	return tabledef.DescribeOptions{Follow: j.o.Follow, Verify: j.o.Verify, KeepIndexes: j.o.KeepIndexes, Triggers: true, Dialect: j.dialect}
+}

@@ -33,7 +33,7 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	}
 	r := newRun(&o, nil, nil)
 	defer r.close()
-	for _, check := range []func(context.Context) error{r.describe, r.checkLocks, r.acceptSource, r.checkCutover, r.check, r.planFollow, r.checkSource} {
+	for _, check := range []func(context.Context) error{r.describe.run, r.checkLocks, r.recorded.accept, r.checkCutover, r.check, r.planFollow, r.checkSource} {
 		if err := check(ctx); err != nil {
 			return nil, err
 		}

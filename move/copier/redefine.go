@@ -30,9 +30,12 @@ import (
 // Changes that remove or replace a table's rows as a whole are refused, except TRUNCATE if the target is
 // empty too.
 
+// A redefiner decides by which definition a table is followed.
+type redefiner struct{ *job }
+
 // redefine returns the definition with which a table is resumed. before is a position of the source before it
 // was described as now.
-func (r *run) redefine(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition, before binlog.Position) (*tabledef.Redefinition, error) {
+func (r *redefiner) redefine(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition, before binlog.Position) (*tabledef.Redefinition, error) {
 	var noted *tabledef.Definition
 	var err error
 	if !r.o.Restart {
@@ -145,7 +148,7 @@ func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.Schem
 
 // firstDefinition returns the definition of a table for which no run has recorded one. If an earlier run
 // copied rows, the current definition applies to them only if nothing has changed since.
-func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition) (*tabledef.Redefinition, error) {
+func (r *redefiner) firstDefinition(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, now tabledef.Definition) (*tabledef.Redefinition, error) {
 	d := &tabledef.Redefinition{Definition: now, Persist: true}
 	if r.o.Restart {
 		return d, nil
@@ -173,7 +176,7 @@ func (r *run) firstDefinition(ctx context.Context, source binlog.Follower, spec 
 
 // definedSince returns an error if the position is before changes that the recorded definition contains, with
 // rows before those changes: the form of these rows is not recorded.
-func (r *run) definedSince(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, noted *tabledef.Definition, from binlog.Position) error {
+func (r *redefiner) definedSince(ctx context.Context, source binlog.Follower, spec *tabledef.Spec, noted *tabledef.Definition, from binlog.Position) error {
 	if from.IsZero() || noted.Upto.IsZero() || from.Reaches(noted.Upto) {
 		return nil
 	}
@@ -191,7 +194,7 @@ func (r *run) definedSince(ctx context.Context, source binlog.Follower, spec *ta
 
 // followedFrom returns the position before which all changes of a table are in the target; zero if rows are
 // still to be copied.
-func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Position, error) {
+func (r *redefiner) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Position, error) {
 	known, copied, err := r.state.PhaseOf(ctx, r.to, spec)
 	if err != nil {
 		return copied, err
@@ -220,8 +223,8 @@ func (r *run) followedFrom(ctx context.Context, spec *tabledef.Spec) (binlog.Pos
 	return copied, nil
 }
 
-// describeFollowed describes a table of a copy that follows, with the definition by which it is resumed.
-func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec *tabledef.Spec) (*tabledef.Table, error) {
+// describe describes a table of a copy that follows, with the definition by which it is resumed.
+func (r *redefiner) describe(ctx context.Context, source binlog.Follower, spec *tabledef.Spec) (*tabledef.Table, error) {
 	before, err := source.CurrentPosition(ctx)
 	if err != nil {
 		return nil, err
@@ -262,9 +265,9 @@ func (r *run) describeFollowed(ctx context.Context, source binlog.Follower, spec
 	return t, nil
 }
 
-// schemaStopped records the change of a table's definition that ended following, if err is one, and adds to
+// stopped records the change of a table's definition that ended following, if err is one, and adds to
 // the error how to resume.
-func (r *run) schemaStopped(ctx context.Context, err error) error {
+func (r *redefiner) stopped(ctx context.Context, err error) error {
 	var stop *binlog.StopError
 	if !errors.As(err, &stop) || stop.Reason != binlog.StopSchema || stop.SQL == "" {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -124,7 +123,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	defer leave()
-	if err := r.describe(ctx); err != nil {
+	if err := r.describe.run(ctx); err != nil {
 		return nil, err
 	}
 	r.weigh()
@@ -165,7 +164,7 @@ func (r *run) transfer(ctx context.Context, fail func(error)) error {
 	if r.o.Swap != nil { // the targets have other names now
 		return nil
 	}
-	return inOrder(ctx, r.addKeys, r.completeSchemas, r.verifyCopied, r.objects.unchanged)
+	return inOrder(ctx, (&foreignKeys{r.job}).add, r.completeSchemas, r.verifyCopied, r.objects.unchanged)
 }
 
 // followToEnd follows the changes until following ends, if the options request it.
@@ -174,7 +173,7 @@ func (r *run) followToEnd(ctx context.Context) error {
 		return nil
 	}
 	if err := r.followChanges(ctx); err != nil {
-		return r.schemaStopped(ctx, err)
+		return (&redefiner{r.job}).stopped(ctx, err)
 	}
 	if r.handedOver() { // the lookups were checked under the locks
 		return nil
@@ -203,7 +202,9 @@ func (r *run) verifyCopied(ctx context.Context) (err error) {
 // A run is one attempt at a copy.
 type run struct {
 	*job
-	objects *schemaObjects
+	describe *describer
+	recorded *sourceRecord
+	objects  *schemaObjects
 
 	snapshot rowstream.View
 
@@ -227,7 +228,7 @@ func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
 	j := newJob(o)
 	j.pacer = pacer
 	m := &monitor{job: j, control: control, started: time.Now(), phase: telemetry.RunPreparing}
-	return &run{job: j, objects: &schemaObjects{job: j}, monitor: m, control: control}
+	return &run{job: j, describe: &describer{j, m}, recorded: &sourceRecord{j}, objects: &schemaObjects{job: j}, monitor: m, control: control}
 }
 
 func (r *run) close() {
@@ -240,7 +241,7 @@ func (r *run) close() {
 
 // prepare does everything that precedes the first row, once both sides are described.
 func (r *run) prepare(ctx context.Context) error {
-	if err := inOrder(ctx, r.acquireState, r.acceptSource, r.adoptSource, r.prepareCutover); err != nil || r.cut.Past() {
+	if err := inOrder(ctx, r.acquireState, r.recorded.accept, r.recorded.adopt, r.prepareCutover); err != nil || r.cut.Past() {
 		return err
 	}
 	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.objects.listNotCopied, r.checkSource, r.begin, r.objects.createAccounts,
@@ -333,69 +334,11 @@ func (r *run) strip(ctx context.Context) error {
 	return nil
 }
 
-// describe connects to both sides and reads the tables' definitions.
-func (r *run) describe(ctx context.Context) (err error) {
-	if r.from, err = r.connectSource(ctx); err != nil {
-		return fmt.Errorf("connect to the source: %w", err)
-	}
-	if err := r.findSource(ctx); err != nil {
-		return err
-	}
-	// Without checks of foreign keys, a table can be truncated to which others refer.
-	if r.to, err = rowstream.Connect(ctx, r.o.To, session.Int("foreign_key_checks", 0)); err != nil {
-		return fmt.Errorf("connect to the target: %w", err)
-	}
-	if err := r.monitor.identify(ctx); err != nil {
-		return err
-	}
-	if r.dialect, err = inventory.TranslatorTo(ctx, vendorOf(r.source), r.to, r.o.Collations); err != nil {
-		return err
-	}
-	if err := r.refuseSameTable(ctx); err != nil {
-		return err
-	}
-	if err := r.refuseSharedTarget(ctx); err != nil {
-		return err
-	}
-	if err := r.loadLookups(ctx); err != nil {
-		return err
-	}
-	for i := range r.o.Tables {
-		t, err := r.describeTable(ctx, &r.o.Tables[i])
-		if err == nil {
-			err = r.mayHaveTriggers(ctx, t)
-		}
-		if err != nil {
-			return err
-		}
-		r.tables = append(r.tables, t)
-	}
-	if err := r.o.merge.sameDefinitions(r.from.Addr(), r.tables); err != nil {
-		return err
-	}
-	if err := r.findCascades(); err != nil {
-		return err
-	}
-	return r.findKeys(ctx)
-}
-
 // raiseCounters copies the AUTO_INCREMENT counters to the target at the end of a copy.
 func (r *run) raiseCounters(ctx context.Context) error {
 	w := r.newWriter()
 	defer w.Close()
 	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
-}
-
-// describing returns the options for describing the tables.
-func (r *run) describing() tabledef.DescribeOptions {
-	return tabledef.DescribeOptions{Follow: r.o.Follow, Verify: r.o.Verify, KeepIndexes: r.o.KeepIndexes, Triggers: true, Dialect: r.dialect}
-}
-
-func (r *run) describeTable(ctx context.Context, spec *tabledef.Spec) (*tabledef.Table, error) {
-	if r.o.Follow {
-		return r.describeFollowed(ctx, r.from, spec)
-	}
-	return tabledef.Describe(ctx, r.from, r.to, r.describing(), spec)
 }
 
 // boundRows finds the last keys of the tables that are still to be copied.

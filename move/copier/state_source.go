@@ -21,32 +21,29 @@ import (
 // While changes are followed, the last heartbeat in the log is stronger evidence. Then another identity is
 // accepted, and following stops unless that heartbeat is in the log.
 
-// findSource sets the name under which the source is recorded.
-func (r *run) findSource(ctx context.Context) (err error) {
-	r.source, err = r.from.Identity(ctx)
-	return err
-}
+// A sourceRecord is the source as the state records it.
+type sourceRecord struct{ *job }
 
 // isIdentity reports whether a recorded source is an identity rather than an address.
 func isIdentity(source string) bool {
 	return strings.HasPrefix(source, "mysql ") || strings.HasPrefix(source, "mariadb ")
 }
 
-// acceptSource returns an error if the source is not the recorded one. With --restart nothing is resumed, and
+// accept returns an error if the source is not the recorded one. With --restart nothing is resumed, and
 // any source is accepted.
-func (r *run) acceptSource(ctx context.Context) error {
-	for i := range r.o.Tables {
-		spec := &r.o.Tables[i]
+func (s *sourceRecord) accept(ctx context.Context) error {
+	for i := range s.o.Tables {
+		spec := &s.o.Tables[i]
 		var recorded, position string
-		_, err := r.to.Query(ctx, "SELECT source, position FROM "+r.state.Tables()+state.RowsOf(spec), func(row mysqlwire.TextRow) error {
+		_, err := s.to.Query(ctx, "SELECT source, position FROM "+s.state.Tables()+state.RowsOf(spec), func(row mysqlwire.TextRow) error {
 			recorded, position = string(row[0]), string(row[1])
 			return nil
 		})
-		if state.Absent(err) || r.o.Restart {
+		if state.Absent(err) || s.o.Restart {
 			return nil
 		}
 		if err == nil && recorded != "" {
-			err = r.mayBe(spec, recorded, position)
+			err = s.mayBe(spec, recorded, position)
 		}
 		if err != nil {
 			return err
@@ -56,81 +53,81 @@ func (r *run) acceptSource(ctx context.Context) error {
 }
 
 // mayBe returns an error if the source is not the one recorded for a table.
-func (r *run) mayBe(spec *tabledef.Spec, recorded, position string) error {
-	if recorded == r.source || !isIdentity(recorded) && recorded == r.from.Addr() {
+func (s *sourceRecord) mayBe(spec *tabledef.Spec, recorded, position string) error {
+	if recorded == s.source || !isIdentity(recorded) && recorded == s.from.Addr() {
 		return nil
 	}
 	p, err := binlog.ParsePosition(position)
-	if err == nil && r.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Heartbeat != "" {
+	if err == nil && s.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Heartbeat != "" {
 		return nil // following checks that the log continues
 	}
 	try := "; repeat its command to resume it, or use --restart"
-	if isIdentity(r.source) {
+	if isIdentity(s.source) {
 		try += fmt.Sprintf("; if it is certain that it is the same server, which has got another identity or address, UPDATE %s SET source = %s%s in the target",
-			r.state.Tables(), rowstream.Quote(r.source), state.RowsOf(spec))
+			s.state.Tables(), rowstream.Quote(s.source), state.RowsOf(spec))
 	}
-	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, r.source, r.from.Addr(), try)
+	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, s.source, s.from.Addr(), try)
 }
 
-// adoptSource records the current identity of the source in place of the accepted recorded one, and renames
+// adopt records the current identity of the source in place of the accepted recorded one, and renames
 // the records of following these tables accordingly. With --restart the recorded source may be another
 // server.
-func (r *run) adoptSource(ctx context.Context) error {
-	sources := []string{r.from.Addr()}
-	if !r.o.Restart {
-		recorded, err := r.state.RecordedSources(ctx, r.to, r.o.Tables)
+func (s *sourceRecord) adopt(ctx context.Context) error {
+	sources := []string{s.from.Addr()}
+	if !s.o.Restart {
+		recorded, err := s.state.RecordedSources(ctx, s.to, s.o.Tables)
 		if err != nil {
 			return err
 		}
 		sources = append(sources, recorded...)
 	}
-	now := r.state.Followed(r.source, r.o.Tables)
+	now := s.state.Followed(s.source, s.o.Tables)
 	for _, source := range sources {
 		old := now.FormerID(source)
-		err := r.state.Lease.Write(ctx, r.to, func() error {
-			for _, table := range []string{r.state.Follows(), r.state.Cutovers()} {
-				there, err := rowstream.QueryValue(ctx, r.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
+		err := s.state.Lease.Write(ctx, s.to, func() error {
+			for _, table := range []string{s.state.Follows(), s.state.Cutovers()} {
+				there, err := rowstream.QueryValue(ctx, s.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
 				if err == nil && there == "0" {
-					err = state.ExecExact(ctx, r.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
+					err = state.ExecExact(ctx, s.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
 				}
-				if err == nil && source != r.source {
-					err = state.ExecExact(ctx, r.to, "UPDATE "+table+" SET source = "+rowstream.Quote(r.source)+" WHERE source = "+rowstream.Quote(source))
+				if err == nil && source != s.source {
+					err = state.ExecExact(ctx, s.to, "UPDATE "+table+" SET source = "+rowstream.Quote(s.source)+" WHERE source = "+rowstream.Quote(source))
 				}
 				if err != nil && !state.Absent(err) { // absent: nothing was followed
 					return err
 				}
 			}
-			return r.adoptRows(ctx, source)
+			return s.adoptRows(ctx, source)
 		})
 		if err != nil {
-			return fmt.Errorf("record the identity of the source in schema %s of the target: %w", r.state.Schema, err)
+			return fmt.Errorf("record the identity of the source in schema %s of the target: %w", s.state.Schema, err)
 		}
 	}
 	return nil
 }
 
 // adoptRows records the current identity of the source for the tables whose rows came from source.
-func (r *run) adoptRows(ctx context.Context, source string) error {
-	if source == r.source {
+func (s *sourceRecord) adoptRows(ctx context.Context, source string) error {
+	if source == s.source {
 		return nil
 	}
-	for i := range r.o.Tables {
-		if err := state.ExecExact(ctx, r.to, "UPDATE "+r.state.Tables()+" SET source = "+rowstream.Quote(r.source)+state.RowsOf(&r.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
+	for i := range s.o.Tables {
+		if err := state.ExecExact(ctx, s.to, "UPDATE "+s.state.Tables()+" SET source = "+rowstream.Quote(s.source)+state.RowsOf(&s.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// swappedFrom reports whether the source recorded in the source is this copy's target.
-func (r *run) swappedFrom(ctx context.Context, recorded string) bool {
+// isTarget reports whether the source recorded in the source is this copy's target.
+func (s *sourceRecord) isTarget(ctx context.Context, recorded string) bool {
 	if isIdentity(recorded) {
-		identity, err := rowstream.ServerIdentity(ctx, r.to)
+		identity, err := rowstream.ServerIdentity(ctx, s.to)
 		return err == nil && identity == recorded
 	}
-	if recorded == r.o.To.Addr {
+	if recorded == s.o.To.Addr {
 		return true
 	}
-	same, err := rowstream.IsServer(ctx, r.to, r.o.To, recorded)
+	same, err := rowstream.IsServer(ctx, s.to, s.o.To, recorded)
 	return err == nil && same // an unreachable recorded server is not the target
 }
