@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -261,49 +258,6 @@ func violation(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, refu
 		}
 	}
 	return fmt.Errorf("create the foreign keys of %s: %w; all rows are copied: run the same command again to resume from here", t.Spec.Target(), refused)
-}
-
-// followWithKeys follows the source and creates the foreign keys when the target has caught up for the first
-// time. A cutover and the end of following wait for that.
-func (r *run) followWithKeys(ctx context.Context, f *follow.Follower) error {
-	if !slices.ContainsFunc(r.tables, func(t *tabledef.Table) bool { return len(t.State.Keys) > 0 }) {
-		return r.followAndCut(ctx, f)
-	}
-	var added atomic.Bool
-	f.MayEnd = added.Load
-	following, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var adding sync.WaitGroup
-	var failed error
-	adding.Go(func() {
-		if failed = r.addKeysFollowing(ctx, f); failed != nil {
-			cancel(endError{failed})
-		}
-		added.Store(failed == nil)
-	})
-	err := r.followAndCut(following, f)
-	adding.Wait()
-	if failed != nil && ctx.Err() == nil {
-		return failed
-	}
-	return err
-}
-
-// addKeysFollowing creates the foreign keys once the target has caught up, between two transactions of the
-// source, while no change is applied. If following ends before that, the caller creates them.
-func (r *run) addKeysFollowing(ctx context.Context, f *follow.Follower) error {
-	err := f.WaitCaughtUp(ctx)
-	var failed error
-	if err == nil {
-		err = f.BetweenTransactions(ctx, func() error {
-			failed = (&foreignKeys{r.job}).add(ctx)
-			return nil
-		})
-	}
-	if errors.Is(err, follow.ErrEnded) || f.Err() != nil { // following reports the error, if any
-		err = nil
-	}
-	return errors.Join(failed, err)
 }
 
 // orphans returns the FROM and WHERE clauses of a statement over the rows of a table whose referenced row is

@@ -179,32 +179,3 @@ func (p *mergePart) sameDefinitions(addr string, tables []*tabledef.Table) error
 	}
 	return nil
 }
-
-// checkOwners returns an error for a table whose first rows belong to other sources, such as if the sources are given in another order. The other
-// rows are checked as they are read.
-func (r *run) checkOwners(ctx context.Context) error {
-	for _, t := range r.tables {
-		o := t.Target.Owned
-		if o == nil || t.Past() {
-			continue
-		}
-		reader := r.snapshot.Reader(0)
-		c, err := tabledef.CutRows(ctx, reader, t.Source, new(tabledef.Sizing).Next(t.Source, 0, DefaultChunkBytes), rowstream.Chunk{})
-		if err != nil {
-			return err
-		}
-		var foreign error
-		for b, err := range reader.Read(ctx, t.Source, c, rowstream.ReadOptions{Plan: t.Plan}) {
-			if err != nil {
-				return err
-			}
-			if foreign == nil {
-				foreign = o.CheckBatch(b)
-			}
-		}
-		if foreign != nil {
-			return fmt.Errorf("merge into %s: %w", t.Spec.Target(), foreign)
-		}
-	}
-	return nil
-}

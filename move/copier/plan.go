@@ -2,7 +2,6 @@ package copier
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/taredb/tare/move/copier/tabledef"
 )
@@ -33,37 +32,14 @@ func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
 	}
 	r := newRun(&o, nil, nil)
 	defer r.close()
-	for _, check := range []func(context.Context) error{r.describe.run, r.checkLocks, r.recorded.accept, r.checkCutover, r.check, r.planFollow, r.checkSource} {
-		if err := check(ctx); err != nil {
-			return nil, err
-		}
-		if r.cut.Past() { // clients were switched: no row is copied
-			break
-		}
+	if err := inOrder(ctx, r.describe.run, r.prepare.plan); err != nil {
+		return nil, err
 	}
 	planned := []PlannedTable{}
 	for _, t := range r.tables {
 		planned = append(planned, planTable(t, o.ChunkBytes))
 	}
 	return planned, nil
-}
-
-// planFollow does what prepareFollow does, without heartbeats and without changes.
-func (r *run) planFollow(ctx context.Context) error {
-	if !r.o.Follow {
-		return nil
-	}
-	if err := r.checkFollow(ctx); err != nil {
-		return err
-	}
-	heart := r.newHeart(r.from, r.follow.ID+r.o.part, r.tables)
-	if heart == nil || len(r.present()) == 0 {
-		return nil
-	}
-	if err := heart.Check(ctx); err != nil {
-		return fmt.Errorf("prove that the changes of the source arrive: %w", err)
-	}
-	return nil
 }
 
 func planTable(t *tabledef.Table, chunkBytes int64) PlannedTable {

@@ -2,200 +2,201 @@ package copier
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
+	"github.com/taredb/tare/move/copier/inventory"
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
-	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// beginTable creates a table that is missing in the target, and records it in the state. A table of an
-// earlier run is resumed.
-func beginTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, s state.State, from, position string) error {
-	if t.State == nil {
-		if err := createTarget(ctx, t, c); err != nil {
-			return err
-		}
-		if err := mustBeEmpty(ctx, t, c); err != nil {
-			return err
-		}
-		if err := s.Begin(ctx, c, t.Spec, t.RecordedSpec(), from, position, t.DeferredIndexes, t.Keys); err != nil {
-			return err
-		}
-		t.State = &tabledef.Recorded{Source: from, Spec: t.RecordedSpec(), Phase: tabledef.Copying, Position: position, Indexes: t.DeferredIndexes, Keys: t.Keys}
-	}
-	return nil
+// The preparePhase does everything that precedes the first row. Its result is the snapshot that rows are read from, and, if changes are
+// followed, the stream of them.
+type preparePhase struct {
+	*job
+	objects  *schemaObjects
+	stream   *changeStream
+	handOver *handOverPhase
+
+	snapshot rowstream.View // nil if clients were switched before
 }
 
-// stripIndexes drops the secondary indexes of a target table without copied rows. They are created again
-// after the rows.
-func stripIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
-	for _, k := range t.State.Chunks {
-		if k.Copied {
-			return nil
-		}
-	}
-	if len(t.State.Indexes) == 0 || len(t.DeferredIndexes) == 0 || t.State.Phase != tabledef.Copying {
-		return nil
-	}
-	have := tabledef.SecondaryIndexes(t.Written)
-	there := slices.DeleteFunc(slices.Clone(t.DeferredIndexes), func(x tabledef.Index) bool { return !slices.Contains(have, x) }) // an earlier run may have dropped some
-	if len(there) == 0 {
-		return nil
-	}
-	if _, err := c.Exec(ctx, tabledef.DropIndexes(t.Spec.TargetSQL(), there)); err != nil {
-		return fmt.Errorf("drop the secondary indexes of %s, to be built again after the rows: %w; --keep-indexes leaves them alone", t.Spec.Target(), err)
-	}
-	return nil
-}
-
-func createTarget(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
-	if t.Create == "" {
-		return nil
-	}
-	for _, sql := range []string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(t.Spec.ToSchema), t.Create} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create %s in the target: %w; or create it yourself and run the same command again", t.Spec.Target(), err)
-		}
-	}
-	return nil
-}
-
-// mustBeEmpty returns an error for a target table with rows.
-func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
-	found, err := hasRows(ctx, t, c)
-	if err == nil && found {
-		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use --restart --truncate %s",
-			t.Spec.Target(), t.Spec.Target())
-	}
-	return err
-}
-
-func hasRows(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) (found bool, err error) {
-	if _, err = c.Query(ctx, "SELECT 1 FROM "+t.Spec.TargetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
-		found = true
-		return nil
-	}); err != nil {
-		err = fmt.Errorf("read %s in the target: %w", t.Spec.Target(), err)
-	}
-	return found, err
-}
-
-// recallTable loads the state of earlier runs, and returns an error if they copied something else than this
-// run. With --restart no state is loaded.
-func recallTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, o *Options, s state.State) (err error) {
-	if o.Restart {
-		return nil
-	}
-	t.State, err = s.Load(ctx, c, t.Spec, len(t.Source.Key))
-	if state.Absent(err) {
-		err = nil
-	}
-	if err != nil || t.State == nil {
+// run does everything that precedes the first row, once both sides are described.
+func (p *preparePhase) run(ctx context.Context) error {
+	recorded := &sourceRecord{p.job}
+	if err := inOrder(ctx, p.acquireState, recorded.accept, recorded.adopt, p.handOver.prepare); err != nil || p.handOver.past() {
 		return err
 	}
+	return inOrder(ctx, p.check, p.upgradeTables, p.stream.prepare, p.objects.listNotCopied, p.checkSource, p.begin, p.objects.createAccounts,
+		func(ctx context.Context) error {
+			return p.objects.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
+		}, p.objects.compareAccounts, p.strip)
+}
+
+// plan runs the checks of run, and changes nothing.
+func (p *preparePhase) plan(ctx context.Context) error {
+	recorded := &sourceRecord{p.job}
+	if err := inOrder(ctx, p.checkLocks, recorded.accept, p.handOver.check); err != nil || p.handOver.past() {
+		return err
+	}
+	return inOrder(ctx, p.check, p.stream.plan, p.checkSource)
+}
+
+// close closes the snapshot.
+func (p *preparePhase) close() {
+	if p.snapshot != nil {
+		_ = p.snapshot.Close() // its transactions are read-only
+	}
+}
+
+// acquireState locks the state of the tables on the target and creates what it lacks.
+func (p *preparePhase) acquireState(ctx context.Context) (err error) {
+	specs := make([]*tabledef.Spec, len(p.tables))
+	for i, t := range p.tables {
+		specs[i] = t.Spec
+	}
+	if p.state.Lease, err = state.AcquireLease(ctx, p.to, p.state, specs, p.o.Patience); err != nil {
+		return err
+	}
+	return p.state.Create(ctx, p.to)
+}
+
+// upgradeTables discards the recorded state of each table on a restart, and converts it to the current format otherwise.
+func (p *preparePhase) upgradeTables(ctx context.Context) (err error) {
+	for _, t := range p.tables {
+		if p.o.Restart {
+			err = restartTable(ctx, t, p.job)
+		} else if t.State != nil {
+			err = p.state.Upgrade(ctx, p.to, t.Spec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin records the snapshot and creates the schemas, sequences and tables.
+func (p *preparePhase) begin(ctx context.Context) error {
+	position, err := p.stream.marked(p.snapshot.Position())
+	if err != nil {
+		return err
+	}
+	if err := p.boundRows(ctx); err != nil {
+		return err
+	}
+	text := strings.TrimSpace(p.snapshot.How() + " " + p.snapshot.Position())
 	switch {
-	case t.Create != "":
-		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use --restart", t.Spec.Target())
-	case !t.ResumeOrder():
-		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", t.Spec.Target(), t.State.Spec, t.Spec.Text())
+	case p.shortViews():
+		_ = p.snapshot.Close() // its position is known, and its transactions are read-only
+		text += fmt.Sprintf("; rows are read in views of at most %v", p.o.MaxViewAge)
+	case p.o.Follow:
+		text += "; rows are read in one view, because stored generated columns are compared in it"
 	}
-	return nil
-}
-
-// restartTable empties the target table after recording that in the state. A run that is killed in between
-// leaves a table that only another --restart accepts; otherwise an empty table whose state says that it is
-// copied would be taken for a copy.
-//
-// Indexes and keys that an earlier run has left out stay recorded until the table is recorded again.
-func restartTable(ctx context.Context, t *tabledef.Table, r *run) error {
-	if r.o.merge.emptied() {
-		return nil
+	p.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
+	if err := p.objects.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
+		return err
 	}
-	if t.Create == "" {
-		if err := recallLeftOut(ctx, t, r); err != nil {
+	if err := p.keepLookups(ctx); err != nil {
+		return err
+	}
+	for _, t := range p.tables {
+		if err := beginTable(ctx, t, p.to, p.state, p.source, position); err != nil {
 			return err
 		}
 	}
-	if err := r.state.Empty(ctx, r.to, t.Spec); err != nil {
-		return err
+	return nil
+}
+
+// strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.
+func (p *preparePhase) strip(ctx context.Context) error {
+	for _, t := range p.tables {
+		if err := dropForeignKeys(ctx, t, p.to); err != nil {
+			return err
+		}
 	}
-	if err := r.state.ForgetOthers(ctx, r.to, t.Spec); err != nil {
-		return err
-	}
-	if t.Create == "" {
-		if _, err := r.to.Exec(ctx, "TRUNCATE TABLE "+t.Spec.TargetSQL()); err != nil {
-			return fmt.Errorf("empty %s in the target: %w", t.Spec.Target(), err)
+	for _, t := range p.tables {
+		if err := stripIndexes(ctx, t, p.to); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// recallLeftOut adds the indexes and keys that an earlier run has dropped, or has not created yet, to those
-// that are created after the rows.
-func recallLeftOut(ctx context.Context, t *tabledef.Table, r *run) error {
-	indexes, err := r.state.LeftOut(ctx, r.to, t.Spec)
-	if err != nil {
-		return err
+// boundRows finds the last keys of the tables that are still to be copied.
+func (p *preparePhase) boundRows(ctx context.Context) error {
+	if !p.shortViews() {
+		return nil
 	}
-	for _, x := range indexes {
-		if !slices.ContainsFunc(t.DeferredIndexes, func(y tabledef.Index) bool { return y.Name() == x.Name() }) && !strings.Contains(t.Written.Create, " KEY "+x.Name()+" ") {
-			t.DeferredIndexes = append(t.DeferredIndexes, x)
+	reader := p.snapshot.Reader(0)
+	for _, t := range p.tables {
+		if t.Past() || t.State != nil && t.State.Phase != tabledef.Copying {
+			continue
+		}
+		last, err := reader.LastKey(ctx, t.Source)
+		if err != nil {
+			return err
+		}
+		t.Bound = tabledef.RowBound{Known: true, Last: last}
+	}
+	return nil
+}
+
+// check returns an error if the state or the rows in the target do not permit the copy. The state's tables
+// may be missing.
+func (p *preparePhase) check(ctx context.Context) error {
+	for _, t := range p.tables {
+		if err := p.swapped(ctx, t); err != nil {
+			return err
+		}
+		if err := recallTable(ctx, t, p.to, p.o, p.state); err != nil {
+			return err
+		}
+		if err := mayWriteTo(ctx, t, p.job); err != nil {
+			return err
 		}
 	}
-	keys, err := r.state.LoadKeys(ctx, r.to, t.Spec)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if !slices.ContainsFunc(t.Keys, func(other tabledef.ForeignKey) bool { return other.Name == k.Name }) {
-			t.Keys = append(t.Keys, k)
+	if p.o.Verify {
+		if err := rowstream.CheckSums(ctx, p.to); err != nil {
+			return fmt.Errorf("verify at the target: %w", err)
 		}
 	}
 	return nil
 }
 
-// buildTableIndexes adds the secondary indexes that the table lacks, in one ALTER. It holds the table's index
-// lock, and checks the epoch after acquiring it.
-func buildTableIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, l *state.Lease, patience time.Duration) error {
-	if len(t.State.Indexes) == 0 {
-		return nil
+// checkSource takes the source's snapshot and checks the conditions by having the source parse them.
+func (p *preparePhase) checkSource(ctx context.Context) (err error) {
+	workers := p.o.Workers
+	if p.shortViews() {
+		workers = 2 // only its position is used; with one worker MySQL takes no lock and does not report the position
 	}
-	return state.WithIndexLock(ctx, c, l, t.Spec, patience, func() error { return addMissingIndexes(ctx, t, c) })
-}
-
-// useOneThread has the session build indexes with one thread of the server, as MariaDB always does. MySQL has four by default, which leave
-// clients little of a small machine.
-func useOneThread(ctx context.Context, c *mysqlconn.Client) error {
-	if session.IsMariaDB(c.ServerVersion) {
-		return nil
-	}
-	err := session.Set(ctx, c, session.Int("innodb_ddl_threads", 1), session.Int("innodb_parallel_read_threads", 1))
-	if rowstream.IsUnseen(err) { // before MySQL 8.0.27
-		return nil
-	}
-	return err
-}
-
-// addMissingIndexes adds the indexes that the target's table lacks.
-func addMissingIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
-	there, err := rowstream.ReadTable(ctx, c, t.Spec.ToSchema, t.Spec.ToName)
-	if err != nil {
+	if p.snapshot, err = p.openSnapshot(ctx, workers); err != nil {
 		return err
 	}
-	have := tabledef.SecondaryIndexes(there)
-	missing := slices.DeleteFunc(slices.Clone(t.State.Indexes), func(x tabledef.Index) bool { return slices.Contains(have, x) })
-	if len(missing) == 0 {
-		return nil
+	if p.o.Follow && p.snapshot.Identity() == "" {
+		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
 	}
-	if _, err := c.Exec(ctx, tabledef.AddIndexes(t.Spec.TargetSQL(), missing)); err != nil {
-		return fmt.Errorf("build the secondary indexes of %s: %w; run the same command again to resume from here", t.Spec.Target(), err)
+	if p.o.Follow {
+		if err := sameCascades(ctx, p.from, p.tables); err != nil {
+			return err
+		}
+	}
+	if err := p.checkOwners(ctx); err != nil {
+		return err
+	}
+	for _, t := range p.tables {
+		if t.Spec.Where == "" || t.Past() {
+			continue
+		}
+		none := rowstream.ReadOptions{Where: "(" + t.Spec.Where + ") AND FALSE", Plan: t.Plan}
+		for _, err := range p.snapshot.Reader(0).Read(ctx, t.Source, rowstream.Chunk{}, none) {
+			if err != nil {
+				return fmt.Errorf("check the condition %q of %s: %w", t.Spec.Where, t.Spec.Source(), err)
+			}
+		}
 	}
 	return nil
 }

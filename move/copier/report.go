@@ -64,18 +64,19 @@ func (r *run) report() *Report {
 	if report.NotCopied == nil {
 		report.NotCopied = []telemetry.NotCopied{}
 	}
-	if r.cut != nil {
-		report.Cutover = r.cut.Report()
+	if cut := r.handOver.cut; cut != nil {
+		report.Cutover = cut.Report()
 	}
-	if r.snapshot == nil { // clients were switched before this run
+	snapshot := r.prepare.snapshot
+	if snapshot == nil { // clients were switched before this run
 		return report
 	}
-	report.Snapshot, report.Position = r.snapshot.How(), r.snapshot.Position()
+	report.Snapshot, report.Position = snapshot.How(), snapshot.Position()
 	if s := r.pacer.Status(); len(s.Limits) > 0 {
 		report.Throttle = &s
 	}
-	if r.follower != nil {
-		report.Follow = r.follower.Report()
+	if f := r.follow.follower; f != nil {
+		report.Follow = f.Report()
 	}
 	for i, t := range r.tables {
 		tr := TableReport{Source: t.Spec.Source(), Target: t.Spec.Target(), Indexes: []string{}}
@@ -84,8 +85,8 @@ func (r *run) report() *Report {
 			tr.Indexes = append(tr.Indexes, string(x))
 		}
 		switch {
-		case i < len(r.verified):
-			tr.Verify = r.verified[i]
+		case i < len(r.verify.reports):
+			tr.Verify = r.verify.reports[i]
 		case r.o.Verify: // the copy was already finished when this run started
 			tr.Verify = &verify.Report{Of: tr.Chunks, Different: []verify.ChunkMismatch{}}
 		}

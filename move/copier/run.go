@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/inventory"
 	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Run copies tables. If it fails or is stopped, calling it again with the same options resumes the copy.
@@ -115,7 +108,7 @@ func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *co
 // An endError is the reason for which a run cancels its context.
 type endError struct{ error }
 
-// run executes all phases. end cancels the work in progress.
+// run executes the phases. end cancels the work in progress.
 func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, error) {
 	fail := func(err error) { end(endError{err}) }
 	leave, err := r.o.merge.enter(ctx)
@@ -131,8 +124,8 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	defer r.pacer.Start(ctx, fail)()
-	defer func() { r.heart.End(ctx) }()
-	if err := r.prepare(ctx); err != nil {
+	defer func() { r.stream.heart.End(ctx) }()
+	if err := r.prepare.run(ctx); err != nil {
 		return nil, err
 	}
 	r.o.Restart, r.o.Truncate = false, nil // done: a later attempt must not restart again
@@ -140,8 +133,8 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	if err := r.o.merge.ready(ctx); err != nil {
 		return nil, err
 	}
-	if r.cut.Past() {
-		err = r.cut.Finish(ctx)
+	if r.handOver.past() {
+		err = r.handOver.cut.Finish(ctx)
 	} else {
 		err = r.transfer(ctx, fail)
 	}
@@ -151,103 +144,67 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 	return r.report(), nil
 }
 
-// transfer copies the rows, follows their changes, and completes the targets.
+// transfer runs the phases after prepare. Verify and hand over run while changes are followed, if they are.
 func (r *run) transfer(ctx context.Context, fail func(error)) error {
-	r.rows = &rowsPhase{job: r.job, snapshot: r.snapshot}
-	r.monitor.copies(r.rows)
-	if err := r.copyKept(ctx, fail); err != nil {
+	j, m, snapshot := r.job, r.monitor, r.prepare.snapshot
+	r.rows = &rowsPhase{job: j, snapshot: snapshot}
+	r.verify = &verifyPhase{job: j, monitor: m, snapshot: snapshot}
+	r.follow = &followPhase{job: j, monitor: m, snapshot: snapshot, stream: r.stream, verify: r.verify, handOver: r.handOver}
+	finish := &finishPhase{job: j, objects: r.objects, handOver: r.handOver}
+	m.copies(r.rows)
+	if err := r.stream.whileKept(ctx, fail, r.rows.run); err != nil {
 		return err
 	}
-	if err := r.followToEnd(ctx); err != nil {
-		return err
+	if r.o.Follow {
+		if err := r.follow.run(ctx); err != nil {
+			return err
+		}
 	}
 	if r.o.Swap != nil { // the targets have other names now
 		return nil
 	}
-	return inOrder(ctx, (&foreignKeys{r.job}).add, r.completeSchemas, r.verifyCopied, r.objects.unchanged)
+	if err := finish.run(ctx); err != nil {
+		return err
+	}
+	if r.o.Verify && !r.o.Follow {
+		if err := r.verify.once(ctx); err != nil {
+			return err
+		}
+	}
+	return r.objects.unchanged(ctx)
 }
 
-// followToEnd follows the changes until following ends, if the options request it.
-func (r *run) followToEnd(ctx context.Context) error {
-	if !r.o.Follow {
-		return nil
-	}
-	if err := r.followChanges(ctx); err != nil {
-		return (&redefiner{r.job}).stopped(ctx, err)
-	}
-	if r.handedOver() { // the lookups were checked under the locks
-		return nil
-	}
-	return r.checkLookups(ctx)
-}
-
-// completeSchemas raises the counters and sequences and creates the triggers, unless a cutover did so during the pause.
-func (r *run) completeSchemas(ctx context.Context) error {
-	if r.cut.Past() || r.handedOver() {
-		return nil
-	}
-	return inOrder(ctx, r.raiseCounters, r.objects.createLast)
-}
-
-// verifyCopied compares the rows of a copy that has not followed changes, if the options request it.
-func (r *run) verifyCopied(ctx context.Context) (err error) {
-	if !r.o.Verify || r.o.Follow {
-		return nil
-	}
-	r.monitor.setPhase(telemetry.RunVerifying)
-	r.verified, err = verify.Once(ctx, r.verifyOptions())
-	return err
-}
-
-// A run is one attempt at a copy.
+// A run is one attempt at a copy. It drives the phases.
 type run struct {
 	*job
-	describe *describer
-	recorded *sourceRecord
-	objects  *schemaObjects
-
-	snapshot rowstream.View
-
 	monitor *monitor
 	control *control
 
-	rows *rowsPhase // nil before it starts
+	describe *describer
+	objects  *schemaObjects
+	stream   *changeStream
 
-	verified []*verify.Report // by table, once they are compared
-
-	heart *follow.Heartbeat // nil: no heartbeats
-	mark  string            // the first heartbeat, for the position of the snapshot
-
-	follow     *state.Following // nil unless changes are followed
-	followFrom binlog.Position  // start of following; zero before the first snapshot
-	follower   *follow.Follower // nil before it starts
-	cut        *cutover.Cutover // nil unless a gateway's clients are to be switched
+	prepare  *preparePhase
+	rows     *rowsPhase // nil before prepare is over, as are verify and follow
+	verify   *verifyPhase
+	follow   *followPhase
+	handOver *handOverPhase
 }
 
 func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
 	j := newJob(o)
 	j.pacer = pacer
 	m := &monitor{job: j, control: control, started: time.Now(), phase: telemetry.RunPreparing}
-	return &run{job: j, describe: &describer{j, m}, recorded: &sourceRecord{j}, objects: &schemaObjects{job: j}, monitor: m, control: control}
+	r := &run{job: j, monitor: m, control: control, describe: &describer{j, m}, objects: &schemaObjects{job: j}, stream: &changeStream{job: j}}
+	r.handOver = &handOverPhase{job: j, monitor: m, stream: r.stream}
+	r.prepare = &preparePhase{job: j, objects: r.objects, stream: r.stream, handOver: r.handOver}
+	return r
 }
 
 func (r *run) close() {
-	r.cut.Close()
-	if r.snapshot != nil {
-		_ = r.snapshot.Close() // its transactions are read-only
-	}
+	r.handOver.cut.Close()
+	r.prepare.close()
 	r.job.close()
-}
-
-// prepare does everything that precedes the first row, once both sides are described.
-func (r *run) prepare(ctx context.Context) error {
-	if err := inOrder(ctx, r.acquireState, r.recorded.accept, r.recorded.adopt, r.prepareCutover); err != nil || r.cut.Past() {
-		return err
-	}
-	return inOrder(ctx, r.check, r.upgradeTables, r.prepareFollow, r.objects.listNotCopied, r.checkSource, r.begin, r.objects.createAccounts,
-		func(ctx context.Context) error {
-			return r.objects.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
-		}, r.objects.compareAccounts, r.strip)
 }
 
 // inOrder runs steps until one fails, and returns its error.
@@ -256,106 +213,6 @@ func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
 		if err := step(ctx); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// acquireState locks the state of the tables on the target and creates what it lacks.
-func (r *run) acquireState(ctx context.Context) (err error) {
-	specs := make([]*tabledef.Spec, len(r.tables))
-	for i, t := range r.tables {
-		specs[i] = t.Spec
-	}
-	if r.state.Lease, err = state.AcquireLease(ctx, r.to, r.state, specs, r.o.Patience); err != nil {
-		return err
-	}
-	return r.state.Create(ctx, r.to)
-}
-
-// upgradeTables discards the recorded state of each table on a restart, and converts it to the current format otherwise.
-func (r *run) upgradeTables(ctx context.Context) (err error) {
-	for _, t := range r.tables {
-		if r.o.Restart {
-			err = restartTable(ctx, t, r)
-		} else if t.State != nil {
-			err = r.state.Upgrade(ctx, r.to, t.Spec)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// begin records the snapshot and creates the schemas, sequences and tables.
-func (r *run) begin(ctx context.Context) error {
-	position, err := r.marked(r.snapshot.Position())
-	if err != nil {
-		return err
-	}
-	if err := r.boundRows(ctx); err != nil {
-		return err
-	}
-	text := strings.TrimSpace(r.snapshot.How() + " " + r.snapshot.Position())
-	switch {
-	case r.shortViews():
-		_ = r.snapshot.Close() // its position is known, and its transactions are read-only
-		text += fmt.Sprintf("; rows are read in views of at most %v", r.o.MaxViewAge)
-	case r.o.Follow:
-		text += "; rows are read in one view, because stored generated columns are compared in it"
-	}
-	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: text})
-	if err := r.objects.create(ctx, inventory.Schema, inventory.Sequence); err != nil {
-		return err
-	}
-	if err := r.keepLookups(ctx); err != nil {
-		return err
-	}
-	for _, t := range r.tables {
-		if err := beginTable(ctx, t, r.to, r.state, r.source, position); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// strip prepares the target tables for rows. Foreign keys are dropped before the indexes that they need.
-func (r *run) strip(ctx context.Context) error {
-	for _, t := range r.tables {
-		if err := dropForeignKeys(ctx, t, r.to); err != nil {
-			return err
-		}
-	}
-	for _, t := range r.tables {
-		if err := stripIndexes(ctx, t, r.to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// raiseCounters copies the AUTO_INCREMENT counters to the target at the end of a copy.
-func (r *run) raiseCounters(ctx context.Context) error {
-	w := r.newWriter()
-	defer w.Close()
-	return state.RaiseCounters(ctx, r.from, r.tables, w, r.o.Patience)
-}
-
-// boundRows finds the last keys of the tables that are still to be copied.
-func (r *run) boundRows(ctx context.Context) error {
-	if !r.shortViews() {
-		return nil
-	}
-	reader := r.snapshot.Reader(0)
-	for _, t := range r.tables {
-		if t.Past() || t.State != nil && t.State.Phase != tabledef.Copying {
-			continue
-		}
-		last, err := reader.LastKey(ctx, t.Source)
-		if err != nil {
-			return err
-		}
-		t.Bound = tabledef.RowBound{Known: true, Last: last}
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 
 // A Swapping is a copy whose target has caught up, as Options.Swap uses it. It is for one goroutine.
 type Swapping struct {
-	run    *run
+	job    *job
+	verify *verifyPhase
 	f      *follow.Follower
 	frozen bool
 
@@ -35,7 +36,7 @@ type Swapping struct {
 // Reach blocks until the target has everything that is committed in the source, and suspends following until Thaw. The caller
 // prevents further changes of the source's tables.
 func (s *Swapping) Reach(ctx context.Context) error {
-	p, err := s.run.from.CurrentPosition(ctx)
+	p, err := s.job.from.CurrentPosition(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (s *Swapping) Position() (binlog.Position, error) {
 }
 
 // CompareRows compares all rows, of a copy without Verify. It returns verify.ErrDiffer if some differ.
-func (s *Swapping) CompareRows(ctx context.Context) error { return s.run.compareRows(ctx, s, nil) }
+func (s *Swapping) CompareRows(ctx context.Context) error { return s.compareRows(ctx, nil) }
 
 // CompareAgain compares the chunks again whose rows have changed since the comparison started. It returns verify.ErrDiffer if some differ.
 func (s *Swapping) CompareAgain(ctx context.Context) error {
@@ -81,16 +82,16 @@ func (s *Swapping) CompareAgain(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	s.run.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("comparing %d of %d chunks again, whose rows have changed since they were compared", n, of)})
-	return s.run.compareRows(ctx, s, changed)
+	s.job.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("comparing %d of %d chunks again, whose rows have changed since they were compared", n, of)})
+	return s.compareRows(ctx, changed)
 }
 
 // RaiseCounters raises the target's AUTO_INCREMENT counters to those of the source.
 func (s *Swapping) RaiseCounters(ctx context.Context, limit time.Duration) error {
 	if s.writer == nil {
-		s.writer = s.run.newWriter()
+		s.writer = s.job.newWriter()
 	}
-	return state.RaiseCounters(ctx, s.run.from, s.run.tables, s.writer, limit)
+	return state.RaiseCounters(ctx, s.job.from, s.job.tables, s.writer, limit)
 }
 
 // Compare compares the rows that have changed in every comparison so far, after Reach. source is a connection with the Session settings,
@@ -100,7 +101,7 @@ func (s *Swapping) Compare(ctx context.Context, source *mysqlconn.Client) error 
 		return nil
 	}
 	if s.writer == nil {
-		s.writer = s.run.newWriter()
+		s.writer = s.job.newWriter()
 	}
 	if err := s.writer.Connect(ctx); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (s *Swapping) Compare(ctx context.Context, source *mysqlconn.Client) error 
 // decided records that the rows which changed in every comparison are equal.
 func (s *Swapping) decided() {
 	s.changing = nil
-	for _, v := range s.run.verified {
+	for _, v := range s.verify.reports {
 		v.Undecided = 0
 	}
 }
@@ -143,16 +144,16 @@ func (s *Swapping) Err() error { return s.f.Err() }
 // verifyPasses is how often all rows are compared, where too many of them change in every comparison.
 const verifyPasses = 5
 
-// followAndSwap follows the source, compares the rows, and has the tables swapped.
-func (r *run) followAndSwap(ctx context.Context, f *follow.Follower) error {
+// swap follows the source, compares the rows, and has the tables swapped.
+func (p *handOverPhase) swap(ctx context.Context, f *follow.Follower, verify *verifyPhase) error {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &Swapping{run: r, f: f}
+	s := &Swapping{job: p.job, verify: verify, f: f}
 	var swapping sync.WaitGroup
 	var failed error
 	f.MayEnd = func() bool { return false }
 	swapping.Go(func() {
-		if failed = r.swap(following, s); failed != nil {
+		if failed = s.run(following); failed != nil {
 			s.Thaw()
 			cancel(endError{failed})
 			return
@@ -177,22 +178,22 @@ func (r *run) followAndSwap(ctx context.Context, f *follow.Follower) error {
 	return err
 }
 
-// swap compares the rows and swaps the tables.
-func (r *run) swap(ctx context.Context, s *Swapping) error {
+// run compares the rows and swaps the tables.
+func (s *Swapping) run(ctx context.Context) error {
 	if err := s.f.WaitCaughtUp(ctx); err != nil {
 		return err
 	}
-	if r.o.Verify {
-		if err := r.compareRows(ctx, s, nil); err != nil {
+	if s.job.o.Verify {
+		if err := s.compareRows(ctx, nil); err != nil {
 			return err
 		}
 	}
-	return r.o.Swap(ctx, s)
+	return s.job.o.Swap(ctx, s)
 }
 
 // compareRows compares all rows, or those of some chunks. Those that change in every comparison remain to be compared by Swapping.Compare.
-func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error {
-	o := r.verifyOptions()
+func (s *Swapping) compareRows(ctx context.Context, only [][]bool) error {
+	o := s.verify.options()
 	o.Only, o.Track = only, only == nil
 	for pass := 1; ; pass++ {
 		reports, changing, err := verify.NewFollowing(o, s.f).Pass(ctx)
@@ -200,7 +201,7 @@ func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error
 			return fmt.Errorf("verify while following: %w", err)
 		}
 		if only == nil {
-			r.verified = reports
+			s.verify.reports = reports
 		}
 		for _, v := range reports {
 			if v.Mismatches() > 0 {
@@ -218,6 +219,6 @@ func (r *run) compareRows(ctx context.Context, s *Swapping, only [][]bool) error
 		case pass == verifyPasses:
 			return fmt.Errorf("verify while following: more than %d rows changed in every comparison of %d passes, and are not known to be equal", n, pass)
 		}
-		r.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "too many rows changed in every comparison: all are compared again"})
+		s.job.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "too many rows changed in every comparison: all are compared again"})
 	}
 }

@@ -1,0 +1,83 @@
+package copier
+
+import (
+	"context"
+
+	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/internal/follow"
+)
+
+// The handOverPhase moves clients, or the name of a table, from the source to the target once it has everything: a gateway's clients by a
+// cutover, those of all parts of a Split by a handover, and a table that is altered by a swap.
+type handOverPhase struct {
+	*job
+	monitor *monitor
+	stream  *changeStream
+	cut     *cutover.Cutover // nil unless a gateway's clients are to be switched
+}
+
+// past reports whether an earlier run has switched the clients.
+func (p *handOverPhase) past() bool { return p.cut.Past() }
+
+// prepare determines the progress of an earlier cutover before anything is written to the target
+// tables. It returns an error if the copy would overwrite rows that clients have written.
+func (p *handOverPhase) prepare(ctx context.Context) error {
+	if err := p.state.CreateCutover(ctx, p.to); err != nil {
+		return err
+	}
+	if err := p.open(ctx); err != nil || p.cut == nil {
+		return err
+	}
+	return p.cut.Start(ctx)
+}
+
+// open loads the state of the cutover and returns an error if that state does not permit the run.
+func (p *handOverPhase) open(ctx context.Context) error {
+	sources, err := p.sources(ctx)
+	if err != nil {
+		return err
+	}
+	if p.o.handover != nil {
+		return cutover.OpenHandoverPart(ctx, p.to, p.state.Followed(p.source, p.o.Tables), sources, p.state.Lease == nil)
+	}
+	p.cut, err = cutover.Open(ctx, p.o.Cutover, cutover.Copy{
+		Source: p.from, Sources: sources, Target: p.o.To, To: p.to, State: p.state.Followed(p.source, p.o.Tables),
+		Specs: p.o.Tables, Tables: p.tables, Writer: p.newWriter, Follow: p.o.Follow, Restart: p.o.Restart,
+		Patience: p.o.Patience, Workers: p.o.Workers, Ignore: p.o.IgnoreStatements, Count: p.o.Metrics.applied, Heap: p.o.Metrics.changeBytes(),
+		NewHeartbeat: p.newHeart, Waits: p.o.waits, Observe: p.o.Observe, Unequal: p.monitor.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { p.monitor.watch(f, phase) },
+	})
+	return err
+}
+
+// check runs the checks of prepare and changes nothing.
+func (p *handOverPhase) check(ctx context.Context) error {
+	if err := p.open(ctx); err != nil || p.cut == nil {
+		return err
+	}
+	return p.cut.Check(ctx)
+}
+
+// made reports whether the tables of all parts of a Split are handed over.
+func (p *handOverPhase) made() bool {
+	if p.o.handover == nil {
+		return false
+	}
+	_, made := p.o.handover.Made()
+	return made
+}
+
+// follow follows the source, and switches a gateway's clients if the copy has a cutover.
+func (p *handOverPhase) follow(ctx context.Context, f *follow.Follower, verify *verifyPhase) error {
+	if p.o.Swap != nil {
+		return p.swap(ctx, f, verify)
+	}
+	if p.o.handover != nil {
+		part := &cutover.HandoverPart{Source: p.from, State: p.stream.record, Tables: p.tables, Writer: p.newWriter, Unequal: p.monitor.unequal, Check: p.checkLookups}
+		return p.o.handover.Follow(ctx, p.o.number, part, f, func(ctx context.Context) error { return verify.follow(ctx, f) })
+	}
+	if p.cut == nil {
+		return verify.follow(ctx, f)
+	}
+	return p.cut.Follow(ctx, f, func(ctx context.Context) error { return verify.follow(ctx, f) })
+}
