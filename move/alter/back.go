@@ -22,6 +22,8 @@ type backing struct {
 	r      *run
 	report *Report
 
+	reverting bool // without a request
+
 	once   sync.Once     // of the end
 	wish   chan struct{} // closed when the operator has chosen an end
 	drops  bool          // of the old table, rather than a swap back; set before wish is closed
@@ -33,16 +35,30 @@ func (r *run) newBacking(report *Report) *backing {
 	return &backing{r: r, report: report, wish: make(chan struct{})}
 }
 
-// revert has the tables swapped back.
-func (b *backing) revert(lossy bool) error {
+var _ copier.Swap = (*backing)(nil)
+
+// Phase implements copier.Swap.
+func (b *backing) Phase() telemetry.RunPhase { return telemetry.RunReversing }
+
+// Status implements copier.Swap.
+func (b *backing) Status() *telemetry.AlterStatus { return b.r.o.Monitor.status() }
+
+// Proceed returns an error: the tables are swapped.
+func (b *backing) Proceed() error { return errors.New("the tables are swapped") }
+
+// Revert has the tables swapped back.
+func (b *backing) Revert(lossy bool) error {
 	if loses := b.r.job.Kept.Lossy; len(loses) > 0 && !lossy {
 		return fmt.Errorf("revert %s: values could be lost: %s; --lossy-revert reverts nevertheless", b.r.s.FullName(), strings.Join(loses, "; "))
 	}
 	return b.choose(false)
 }
 
-// finish has the old table dropped.
-func (b *backing) finish() error {
+// Finish has the old table dropped.
+func (b *backing) Finish() error {
+	if b.reverting {
+		return errors.New("it is being reverted")
+	}
 	return b.choose(true)
 }
 
@@ -58,9 +74,8 @@ func (b *backing) choose(drops bool) error {
 	return nil
 }
 
-// follow follows changes until the old table has the name of the table again, or is dropped. finish is for requests over the control
-// socket; nil: b.finish.
-func (b *backing) follow(ctx context.Context, finish func() error) error {
+// follow follows changes until the old table has the name of the table again, or is dropped.
+func (b *backing) follow(ctx context.Context) error {
 	r := b.r
 	if err := r.unaltered(ctx); err != nil {
 		return err
@@ -68,9 +83,6 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	m, _, err := r.backTables(ctx, r.job.Kept.Fixed)
 	if err != nil {
 		return err
-	}
-	if finish == nil {
-		finish = b.finish
 	}
 	r.o.Monitor.step(telemetry.StepBack)
 	if !b.over.IsZero() {
@@ -80,9 +92,7 @@ func (b *backing) follow(ctx context.Context, finish func() error) error {
 	copied, err := copier.Run(ctx, copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.backSpec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: true, Follow: true, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status, Observe: r.o.Observe,
-		Proceed: func() error { return errors.New("the tables are swapped") },
-		Revert:  b.revert, Finish: finish, Swap: b.end,
+		KeepIndexes: true, Follow: true, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Swap: b, Observe: r.o.Observe,
 	})
 	if errors.Is(err, errWindowOver) {
 		r.notify("the window for a revert is over; tare alter revert still swaps the tables back, while the binary log is there, until %s.%s is dropped", r.s.Schema, r.s.old())
@@ -140,8 +150,8 @@ func (r *run) closeWay(ctx context.Context, why error) error {
 	return jobRecords.save(context.WithoutCancel(ctx), r.c, r.s, r.job)
 }
 
-// end waits for the end of the way back, and swaps the tables if that was chosen.
-func (b *backing) end(ctx context.Context, c *copier.Swapping) error {
+// Run waits for the end of the way back, and swaps the tables if that was chosen.
+func (b *backing) Run(ctx context.Context, c *copier.Swapping) error {
 	if err := b.await(ctx, c); err != nil {
 		return err
 	}

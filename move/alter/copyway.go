@@ -144,33 +144,20 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		r.job.From = p.String()
 		return jobRecords.save(ctx, c, r.s, r.job)
 	}
-	gate, clock := newGate(r.o.Postpone), newClock(&report.Copy.Durations, r.o.Observe)
+	s := &swap{r: r, report: report.Copy, w: w, gate: newGate(r.o.Postpone), clock: newClock(&report.Copy.Durations, r.o.Observe)}
 	o := copier.Options{
 		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
 		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Alter: r.o.Monitor.status,
+		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Swap: s,
 		Observe: func(e telemetry.Event) {
-			if clock.observe(e); e.Kind == telemetry.EventDone {
+			if s.clock.observe(e); e.Kind == telemetry.EventDone {
 				r.o.hooks.emit(HookEvent{Event: HookRowsCopied, Rows: e.Rows})
 			}
-		},
-		Proceed: gate.open,
-		Swap: func(ctx context.Context, c *copier.Swapping) error {
-			clock.lap(&report.Copy.Durations.Compare)
-			r.o.hooks.emit(HookEvent{Event: HookReady})
-			waited, err := gate.wait(ctx, c, w.postponed)
-			if err == nil && waited {
-				err = c.CompareAgain(ctx)
-			}
-			if err != nil {
-				return err
-			}
-			return w.run(ctx, c)
 		},
 	}
 	r.o.Monitor.step(telemetry.StepCopying)
 	report.Copy.Report, err = copier.Run(ctx, o)
-	clock.lap(&report.Copy.Durations.Swap)
+	s.clock.lap(&report.Copy.Durations.Swap)
 	report.Copy.SwapPosition = r.job.From
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
@@ -180,6 +167,46 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		return fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
 	}
 	return r.keep(ctx, report)
+}
+
+// A swap gives the shadow the name of the table, when the gate is open.
+type swap struct {
+	r      *run
+	report *CopyReport
+	w      *swapper
+	gate   *gate
+	clock  *clock
+}
+
+var _ copier.Swap = (*swap)(nil)
+
+// Phase implements copier.Swap.
+func (s *swap) Phase() telemetry.RunPhase { return telemetry.RunFollowing }
+
+// Status implements copier.Swap.
+func (s *swap) Status() *telemetry.AlterStatus { return s.r.o.Monitor.status() }
+
+// Proceed lets a postponed swap begin.
+func (s *swap) Proceed() error { return s.gate.open() }
+
+// Revert returns an error: the tables are not swapped yet.
+func (s *swap) Revert(bool) error { return copier.ErrNotSwapped }
+
+// Finish returns an error: the swap ends the copy.
+func (s *swap) Finish() error { return copier.ErrSwaps }
+
+// Run swaps the tables. The chunks whose rows have changed while it was postponed are compared again before.
+func (s *swap) Run(ctx context.Context, c *copier.Swapping) error {
+	s.clock.lap(&s.report.Durations.Compare)
+	s.r.o.hooks.emit(HookEvent{Event: HookReady})
+	waited, err := s.gate.wait(ctx, c, s.w.postponed)
+	if err == nil && waited {
+		err = c.CompareAgain(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return s.w.run(ctx, c)
 }
 
 func newCopyReport(s *Statement) *CopyReport {

@@ -130,7 +130,7 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	}
 	b := r.newBacking(report)
 	b.over = time.Now().Add(r.o.RevertWindow)
-	if err := b.follow(ctx, nil); err != nil {
+	if err := b.follow(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert --table "+r.s.FullName()))
 	}
 	return nil
@@ -282,10 +282,11 @@ func (r *run) revert(ctx context.Context, report *Report) error {
 		return fmt.Errorf("revert %s: %s", r.s.FullName(), r.job.Kept.Closed)
 	}
 	b := r.newBacking(report)
-	if err := b.revert(r.o.LossyRevert); err != nil {
+	b.reverting = true
+	if err := b.Revert(r.o.LossyRevert); err != nil {
 		return err
 	}
-	if err := b.follow(ctx, func() error { return errors.New("it is being reverted") }); err != nil {
+	if err := b.follow(ctx); err != nil {
 		return fmt.Errorf("revert %s: %w", r.s.FullName(), again(err, "run the same command again to resume"))
 	}
 	report.Seconds = time.Since(began).Seconds()

@@ -27,13 +27,17 @@ import (
 // ErrAborted is the error of a copy that was stopped over its control socket.
 var ErrAborted = errors.New("stopped by ctl abort: the same command resumes from here")
 
+// Errors of a request that a copy in another state executes.
+var (
+	ErrSwaps      = errors.New("it ends with the swap of the tables: run cutover for one that is postponed")
+	ErrNotSwapped = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
+)
+
 // Errors of a finish request that cannot be executed.
 var (
 	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
 	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
-	errSwaps        = errors.New("it ends with the swap of the tables: run cutover for one that is postponed")
 	errNothingWaits = errors.New("it swaps no tables")
-	errNotSwapped   = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
 	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
 	errNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and tare copy --restart discards it")
@@ -131,7 +135,7 @@ func (c *controlled) proceedNow() error {
 
 func (c *controlled) revertNow(lossy bool) error {
 	if c.revert == nil {
-		return errNotSwapped
+		return ErrNotSwapped
 	}
 	return c.revert(lossy)
 }

@@ -25,3 +25,24 @@ func (s *Split) Finish() error { return s.finish() }
 
 // SliceBytes is the size of a batch with a limit.
 const SliceBytes = sliceBytes
+
+// A SwapFunc is a Swap without an ALTER TABLE, which accepts no requests.
+type SwapFunc func(context.Context, *Swapping) error
+
+// Run calls f.
+func (f SwapFunc) Run(ctx context.Context, s *Swapping) error { return f(ctx, s) }
+
+// Phase returns the phase of a copy.
+func (SwapFunc) Phase() telemetry.RunPhase { return telemetry.RunFollowing }
+
+// Status returns nil.
+func (SwapFunc) Status() *telemetry.AlterStatus { return nil }
+
+// Proceed returns an error.
+func (SwapFunc) Proceed() error { return errNothingWaits }
+
+// Revert returns an error.
+func (SwapFunc) Revert(bool) error { return ErrNotSwapped }
+
+// Finish returns an error.
+func (SwapFunc) Finish() error { return ErrSwaps }

@@ -58,8 +58,8 @@ func (p *followPhase) follow(ctx context.Context) error {
 	p.o.Observe(telemetry.Event{Kind: telemetry.EventFollow, Text: from.Place()})
 	p.follower = f
 	phase := telemetry.RunFollowing
-	if p.o.Revert != nil {
-		phase = telemetry.RunReversing
+	if s := p.o.Swap; s != nil {
+		phase = s.Phase()
 	}
 	p.monitor.watch(f, phase)
 	if p.o.Cutover != nil && p.handOver.cut == nil {

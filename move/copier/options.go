@@ -96,20 +96,8 @@ type Options struct {
 	// Verify compares all rows on both sides once they are copied.
 	Verify bool
 
-	// Swap, unless nil, is called once the target has caught up, and with Verify once all rows are equal. It gives the targets the
-	// names of the sources, which are in the same server, and following ends with it.
-	Swap func(context.Context, *Swapping) error
-
-	// Alter returns the state of the ALTER TABLE that the copy is a part of, for its status; nil: it is a copy alone.
-	Alter func() *telemetry.AlterStatus
-
-	// Proceed is called for a request over the control socket to swap now; nil: there is nothing that waits for one.
-	Proceed func() error
-
-	// Revert and Finish are called for requests over the control socket to a copy that is the way back of a swap: to swap back now,
-	// even if something is lost, or to give the way back up. nil: it is none.
-	Revert func(lossy bool) error
-	Finish func() error
+	// Swap gives the targets the names of the sources once the target has caught up, which ends following; nil: they keep their names.
+	Swap Swap
 
 	// Throttle slows the copy down to protect the servers' other clients.
 	Throttle throttle.Options

@@ -77,8 +77,8 @@ func (m *monitor) status() telemetry.Status {
 	if m.verifying != nil {
 		s.Verify = m.verifying()
 	}
-	if m.o.Alter != nil {
-		s.Alter = m.o.Alter()
+	if m.o.Swap != nil {
+		s.Alter = m.o.Swap.Status()
 	}
 	return s
 }
@@ -106,7 +106,10 @@ func (c *control) attach(r *monitor) error {
 		return nil
 	}
 	all := controlled{
-		status: c.status, change: c.change, abort: c.abort, finish: c.finish, proceed: r.o.Proceed, revert: r.o.Revert, observe: r.o.Observe,
+		status: c.status, change: c.change, abort: c.abort, finish: c.finish, observe: r.o.Observe,
+	}
+	if s := r.o.Swap; s != nil {
+		all.proceed, all.revert = s.Proceed, s.Revert
 	}
 	var err error
 	switch {
@@ -185,10 +188,8 @@ func (m *monitor) requestFinish() (telemetry.RunPhase, error) {
 	finish, phase := m.finish, m.phase
 	m.mu.Unlock()
 	switch {
-	case m.o.Finish != nil:
-		return phase, m.o.Finish()
 	case m.o.Swap != nil:
-		return "", errSwaps
+		return phase, m.o.Swap.Finish()
 	case finish != nil:
 	case m.o.Follow:
 		return "", errNotYet

@@ -15,14 +15,31 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
-// A swap gives the target's table the name of the source's, in the server that has both. It takes the place of a cutover: clients stay
+// A Swap gives the target's table the name of the source's, in the server that has both. It takes the place of a cutover: clients stay
 // where they are.
 //
-//	caught up ──> all rows are equal ──> Options.Swap: lock ──> Swapping.Reach ──> RENAME ──> following ends
+//	caught up ──> all rows are equal ──> Swap.Run: lock ──> Swapping.Reach ──> RENAME ──> following ends
 //
-// Options.Swap knows how the server locks and renames; the copy knows when the target has all changes.
+// A Swap knows how the server locks and renames; the copy knows when the target has all changes. Its methods besides Run are called by several
+// goroutines.
+type Swap interface {
+	// Run swaps the tables. It is called once the target has caught up, and with Options.Verify once all rows are equal.
+	Run(ctx context.Context, s *Swapping) error
 
-// A Swapping is a copy whose target has caught up, as Options.Swap uses it. It is for one goroutine.
+	// Phase returns the phase in which the copy follows changes: telemetry.RunReversing if it is the way back of a swap.
+	Phase() telemetry.RunPhase
+
+	// Status returns the state of the ALTER TABLE that the copy is a part of; nil: there is none.
+	Status() *telemetry.AlterStatus
+
+	// Proceed, Revert and Finish are requests over the control socket: to swap now; to swap back now, even if something is lost; to give the
+	// way back up. They return ErrNotSwapped and ErrSwaps before a swap.
+	Proceed() error
+	Revert(lossy bool) error
+	Finish() error
+}
+
+// A Swapping is a copy whose target has caught up, as a Swap uses it. It is for one goroutine.
 type Swapping struct {
 	job    *job
 	verify *verifyPhase
@@ -188,7 +205,7 @@ func (s *Swapping) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.job.o.Swap(ctx, s)
+	return s.job.o.Swap.Run(ctx, s)
 }
 
 // compareRows compares all rows, or those of some chunks. Those that change in every comparison remain to be compared by Swapping.Compare.

@@ -46,7 +46,7 @@ func TestValidate(t *testing.T) {
 		{"limits without what measures them", func(o *Options) { o.Throttle.MaxP99 = time.Second }, "p99", 0},
 		{"followed", func(o *Options) { o.Follow = true }, "", copies},
 		{"followed", func(o *Options) { o.Follow = true }, "of one point in time", dumps},
-		{"a swap", func(o *Options) { o.Swap = func(context.Context, *Swapping) error { return nil } }, "of one point in time", dumps},
+		{"a swap", func(o *Options) { o.Swap = SwapFunc(nil) }, "of one point in time", dumps},
 		{"a cutover", func(o *Options) { o.Cutover = &cutover.Options{} }, "of one point in time", dumps},
 		{"another name", func(o *Options) { o.Tables[0].ToName = "u" }, "rename tables", dumps},
 		{"some columns", func(o *Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{}} }, "select columns", dumps},
@@ -56,13 +56,13 @@ func TestValidate(t *testing.T) {
 		{"views of an age", func(o *Options) { o.Follow, o.MaxViewAge = true, minViewAge }, "", copies},
 		{"views of a lower age", func(o *Options) { o.Follow, o.MaxViewAge = true, minViewAge-1 }, "use " + minViewAge.String(), copies},
 		{"views of an age, not followed", func(o *Options) { o.MaxViewAge = time.Hour }, "need changes to be followed", copies},
-		{"a swap, followed", func(o *Options) { o.Follow, o.Swap = true, func(context.Context, *Swapping) error { return nil } }, "", copies},
-		{"a swap, not followed", func(o *Options) { o.Swap = func(context.Context, *Swapping) error { return nil } }, "tables are swapped when", copies},
+		{"a swap, followed", func(o *Options) { o.Follow, o.Swap = true, SwapFunc(nil) }, "", copies},
+		{"a swap, not followed", func(o *Options) { o.Swap = SwapFunc(nil) }, "tables are swapped when", copies},
 		{"a swap, until caught up", func(o *Options) {
-			o.Follow, o.UntilCaughtUp, o.Swap = true, true, func(context.Context, *Swapping) error { return nil }
+			o.Follow, o.UntilCaughtUp, o.Swap = true, true, SwapFunc(nil)
 		}, "tables are swapped when", copies},
 		{"a swap and a cutover", func(o *Options) {
-			o.Follow, o.Cutover, o.Swap = true, &cutover.Options{}, func(context.Context, *Swapping) error { return nil }
+			o.Follow, o.Cutover, o.Swap = true, &cutover.Options{}, SwapFunc(nil)
 		}, "tables are swapped when", copies},
 		{"a cutover, followed", func(o *Options) { o.Follow, o.Cutover = true, &cutover.Options{} }, "", copies},
 		{"a cutover, not followed", func(o *Options) { o.Cutover = &cutover.Options{} }, "a cutover needs", copies},
@@ -144,7 +144,7 @@ func TestSocket(t *testing.T) {
 		change: func(c throttle.LimitChange) error { calls = append(calls, fmt.Sprint("rate ", *c.Share)); return nil }, finish: call("finish"),
 	}
 	s.use(&running)
-	check("nothing to proceed with", "running", map[string]error{"proceed": errNothingWaits, "revert": errNotSwapped, "revert, lossy": errNotSwapped}, "rate 1", "rate 1", "finish", "abort", "cancel")
+	check("nothing to proceed with", "running", map[string]error{"proceed": errNothingWaits, "revert": ErrNotSwapped, "revert, lossy": ErrNotSwapped}, "rate 1", "rate 1", "finish", "abort", "cancel")
 	running.proceed, running.revert = call("proceed"), func(lossy bool) error { calls = append(calls, fmt.Sprint("revert ", lossy)); return nil }
 	check("all", "running", nil, "rate 1", "rate 1", "finish", "proceed", "revert false", "revert true", "abort", "cancel")
 	s.use(nil)

@@ -126,7 +126,7 @@ func TestVerifyUnexplained(t *testing.T) {
 				}
 				o.ChunkBytes, o.Workers, o.Follow, o.UntilCaughtUp = 90_000, 2, way != "once", way == "following"
 				if way == "swap" { // the rows are copied by the same run, so that they are changed once they are
-					o.Swap = func(context.Context, *copier.Swapping) error { swapped = true; return nil }
+					o.Swap = copier.SwapFunc(func(context.Context, *copier.Swapping) error { swapped = true; return nil })
 					first := o
 					first.Swap, first.UntilCaughtUp = nil, true
 					runOnce(t, first)
