@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // Compression is the treatment of rotated files.
@@ -148,7 +150,7 @@ func (r *Rotation) tidy(ctx context.Context, path string) error {
 
 // compressFile replaces the named file by a compressed one. The original stays until that is complete and on
 // disk.
-func compressFile(ctx context.Context, name string, c Compression) (err error) {
+func compressFile(ctx context.Context, name string, c Compression) error {
 	in, err := os.Open(name)
 	if err != nil {
 		return err
@@ -163,27 +165,16 @@ func compressFile(ctx context.Context, name string, c Compression) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp))
-		}
-	}()
 	if err = out.Chmod(info.Mode().Perm()); err == nil { // whatever the process's umask is
 		err = compress(ctx, out, in, c)
 	}
-	if err == nil {
-		err = out.Sync()
+	if err != nil {
+		return errors.Join(err, out.Close(), os.Remove(temp))
 	}
-	if err = errors.Join(err, out.Close()); err != nil {
+	if err := localstate.Replace(out, name+compressionSuffixes[c]); err != nil {
 		return err
 	}
-	if err = os.Rename(temp, name+compressionSuffixes[c]); err != nil {
-		return err
-	}
-	if rerr := os.Remove(name); rerr != nil {
-		return rerr
-	}
-	return nil
+	return os.Remove(name)
 }
 
 func compress(ctx context.Context, out io.Writer, in io.Reader, c Compression) error {

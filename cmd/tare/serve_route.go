@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/web"
 )
 
@@ -143,23 +143,7 @@ func (s *service) saveRoute(addr string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), routeName+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // after the rename it does not exist
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+	if err := localstate.WriteFile(path, append(text, '\n')); err != nil {
 		return err
 	}
 	if !saved.At.IsZero() {

@@ -246,33 +246,11 @@ func (s *Store) save() {
 func (s *Store) saveLocked() {
 	text, err := json.MarshalIndent(s.manifest, "", "\t")
 	if err == nil {
-		err = replaceFile(s.path(ManifestName), append(text, '\n'))
+		err = WriteFile(s.path(ManifestName), append(text, '\n'))
 	}
 	if err != nil {
 		s.log.Warn("state manifest not written", "path", s.path(ManifestName), "err", err)
 	}
-}
-
-// replaceFile replaces a file atomically.
-func replaceFile(path string, text []byte) error {
-	temporary := path + ".tmp"
-	if info, err := os.Lstat(temporary); err == nil && !info.Mode().IsRegular() {
-		if err := os.RemoveAll(temporary); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
 }
 
 // Losses returns the losses of this and earlier processes, the newest first.

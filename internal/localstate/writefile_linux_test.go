@@ -37,6 +37,16 @@ func TestWriteFile(t *testing.T) {
 	if _, err := os.Lstat(small + ".tmp"); !os.IsNotExist(err) {
 		t.Errorf("the temporary file after a failure: %v", err)
 	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.Symlink(outside, name+".tmp"); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(name, []byte("3rd")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(outside); !os.IsNotExist(err) {
+		t.Errorf("the text was written through a link: %v", err)
+	}
 	if err := os.Mkdir(name+"d", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +55,9 @@ func TestWriteFile(t *testing.T) {
 	}
 	if err := WriteFile(name+"d", nil); err == nil {
 		t.Error("a directory was replaced")
+	}
+	if _, err := os.Lstat(name + "d.tmp"); !os.IsNotExist(err) {
+		t.Errorf("the temporary file after a failed rename: %v", err)
 	}
 	if err := WriteFile(filepath.Join(name, "x"), nil); err == nil {
 		t.Error("a file below a file was written")

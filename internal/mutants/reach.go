@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A reach is the tests of a package, each with the lines of the module that it executes.
@@ -71,8 +73,7 @@ func (r *runner) reachOf(ctx context.Context, p *pkg, module string) (*reach, er
 	if err := errors.Join(os.MkdirAll(r.reaches, 0o700), gob.NewEncoder(&b).Encode(all)); err != nil {
 		return nil, err
 	}
-	written := record + ".new" // a record is whole
-	return all, errors.Join(os.WriteFile(written, b.Bytes(), 0o600), os.Rename(written, record))
+	return all, localstate.WriteFile(record, b.Bytes())
 }
 
 // runAll runs each short test of a package alone, and returns what it executes. A test that fails is left out, and named.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // endedSuffix follows the path of a control socket in the name of the record of its last copy.
@@ -67,18 +69,7 @@ func recordEnded(path string, e Ended) {
 	if err != nil {
 		return
 	}
-	hidden := fmt.Sprintf("%s%s.%d", path, endedSuffix, os.Getpid())
-	f, err := os.OpenFile(hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(hidden, path+endedSuffix)
-	}
-	if err != nil {
-		_ = os.Remove(hidden)
-	}
+	_ = localstate.WriteFile(path+endedSuffix, text)
 }
 
 // forgetEnded removes the record of an earlier copy with the socket.

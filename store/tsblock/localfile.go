@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/taredb/tare/internal/crc32c"
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A local file stores data derived from a block's index: pages that are read through the cache, and a part
@@ -247,17 +248,9 @@ func (w *localWriter) commit(kind fileKind, id identity, memory []byte) error {
 			return err
 		}
 	}
-	if err := w.f.Sync(); err != nil {
-		return err
-	}
-	if err := w.f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(w.f.Name(), w.path); err != nil {
-		return err
-	}
+	f := w.f
 	w.f = nil
-	return syncDir(filepath.Dir(w.path))
+	return localstate.Replace(f, w.path)
 }
 
 // abandon removes the file unless it was committed.
@@ -266,16 +259,6 @@ func (w *localWriter) abandon() {
 		_ = w.f.Close() // the file is removed, so no data is lost
 		_ = os.Remove(w.f.Name())
 	}
-}
-
-// syncDir makes renames in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // removeDamaged removes a local file, so that the next reader rebuilds it.
