@@ -31,7 +31,18 @@ const (
 
 // floods returns all floods: those of HTTP, of gRPC, and of the control socket.
 func floods() []flood {
-	const often, seldom = 1000, 20 // the latter where a round costs the client much
+	return append(webFloods(), append([]flood{
+		{"the control socket of a copy", 300, often, func(ctx context.Context, f *flooded) error {
+			return dialed(ctx, "unix", f.control, func(conn net.Conn) error { return drip(ctx, conn, "GET /status HTTP/1.1\r\n", "a") })
+		}},
+	}, grpcFloods()...)...)
+}
+
+// Rounds a second of floods; seldom where a round costs the client much.
+const often, seldom = 1000, 20
+
+// webFloods returns the floods of the HTTP port.
+func webFloods() []flood {
 	web := func(name string, loops int, do func(ctx context.Context, conn net.Conn) error) flood {
 		return flood{name, loops, often, func(ctx context.Context, f *flooded) error {
 			return dialed(ctx, "tcp", f.web, func(conn net.Conn) error { return do(ctx, conn) })
@@ -46,7 +57,7 @@ func floods() []flood {
 			return f.request(ctx, http.MethodPost, queryPath, "viewer", header, body)
 		}}
 	}
-	all := []flood{
+	return []flood{
 		web("idle connections", 1100, func(_ context.Context, conn net.Conn) error { return hold(conn, "") }),
 		web("slow headers", 1100, func(ctx context.Context, conn net.Conn) error { return drip(ctx, conn, "GET / HTTP/1.1\r\nX-", "a") }),
 		web("slow bodies", 1100, func(ctx context.Context, conn net.Conn) error {
@@ -131,11 +142,7 @@ func floods() []flood {
 		{"pages", 20, often, func(ctx context.Context, f *flooded) error {
 			return f.request(ctx, http.MethodGet, "/", "viewer", nil, nil)
 		}},
-		{"the control socket of a copy", 300, often, func(ctx context.Context, f *flooded) error {
-			return dialed(ctx, "unix", f.control, func(conn net.Conn) error { return drip(ctx, conn, "GET /status HTTP/1.1\r\n", "a") })
-		}},
 	}
-	return append(all, grpcFloods()...)
 }
 
 // viewer is the header of the viewer's account.

@@ -38,6 +38,9 @@ var program = flag.String("tare", "", "the program under test, such as another r
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) (code int) {
+	if os.Getenv(floodSinkEnv) != "" {
+		return floodSink()
+	}
 	if os.Getenv(floodEnv) != "" {
 		return floodClient()
 	}

@@ -82,7 +82,7 @@ func TestServer(t *testing.T) {
 		}
 	})
 	s := New(handler, Options{Hosts: []string{"db-1"}, InFlight: limit, Log: l, Panics: panicked})
-	if s.ReadHeaderTimeout != 10*time.Second || s.IdleTimeout != 2*time.Minute || s.MaxHeaderBytes != 128<<10 || s.HTTP2.MaxConcurrentStreams != 64 || s.HTTP2.WriteByteTimeout != time.Minute {
+	if s.ReadHeaderTimeout != 10*time.Second || s.IdleTimeout != 2*time.Minute || s.MaxHeaderBytes != 64<<10 || s.HTTP2.MaxConcurrentStreams != 64 || s.HTTP2.WriteByteTimeout != time.Minute {
 		t.Errorf("bounds: %+v, %+v", s, s.HTTP2)
 	}
 	s.ErrorLog.Print("handshake")

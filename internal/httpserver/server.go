@@ -33,7 +33,7 @@ func New(h http.Handler, o Options) *http.Server {
 		Handler:           o.Panics.Handler((&bodies{most: BodyBytes}).wrap(h)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    128 << 10,
+		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 64, WriteByteTimeout: time.Minute},
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}

@@ -224,7 +224,13 @@ func (c *call) serve() *Error {
 			return &Error{Type: Unavailable, Err: err}
 		}
 	}
-	c.limitBody()
+	most := a.o.MaxBody
+	if !rt.raw {
+		most = min(most, maxForm)
+	}
+	if err := c.limitBody(most); err != nil {
+		return err
+	}
 	defer c.releaseRegexps()
 	if !rt.raw {
 		if err := c.readForm(); err != nil {

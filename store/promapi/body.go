@@ -44,14 +44,24 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitBody sets the limits of the request's body, if there is one.
-func (c *call) limitBody() {
+// maxForm bounds the bytes of a form: those of the longest expression if each of its bytes is escaped, and of other
+// parameters.
+const maxForm = 3*maxExprBytes + 1<<20
+
+// limitBody sets the limits of the request's body, if there is one: at most most bytes. One that is longer by its header
+// is refused before it is read.
+func (c *call) limitBody(most int64) *Error {
 	if c.r.Body == nil || c.r.Body == http.NoBody {
-		return
+		return nil
+	}
+	if c.r.ContentLength > most {
+		c.w.Header().Set("Connection", "close")
+		return c.badBody(fmt.Errorf("read request: %d bytes, at most %d are allowed: %w", c.r.ContentLength, most, &http.MaxBytesError{Limit: most}))
 	}
 	o := &c.api.o
 	body := &clientBody{c.r.Body, http.NewResponseController(c.w), c.api.responses, time.Now().Add(o.Timeout)}
-	c.r.Body = http.MaxBytesReader(c.w, body, o.MaxBody)
+	c.r.Body = http.MaxBytesReader(c.w, body, most)
+	return nil
 }
 
 // badBody returns the error of a body that could not be read.

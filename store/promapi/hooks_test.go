@@ -1,9 +1,12 @@
 package promapi_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -285,6 +288,58 @@ func TestBounds(t *testing.T) {
 	notReady := promapi.Options{Queryable: script{}, Ready: func() error { return errors.New("blocks are being listed") }}
 	if w := get(mustNew(t, notReady), "alerts"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "blocks are being listed") {
 		t.Errorf("before it is ready: %d %s", w.Code, w.Body)
+	}
+}
+
+// A testBody fails the test if more of it is read than its first bytes.
+type testBody struct {
+	t     *testing.T
+	first []byte
+}
+
+func (b *testBody) Read(p []byte) (int, error) {
+	n := copy(p, b.first)
+	if b.first = b.first[n:]; n == 0 {
+		b.t.Error("the rest of the body is read")
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// TestBodyLengths sends bodies that are too long by their headers or first bytes: they are refused unread. The longest
+// expression is accepted in the longest form that it has.
+func TestBodyLengths(t *testing.T) {
+	a := mustNew(t, promapi.Options{Queryable: script{}})
+	post := func(path, kind string, body io.Reader, length int64) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, "http://store/api/v1/"+path, body)
+		r.ContentLength = length
+		r.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		return w
+	}
+	const form, packed = "application/x-www-form-urlencoded", "application/x-protobuf"
+	for _, c := range []struct {
+		path, kind string
+		first      []byte
+		length     int64
+		code       int
+	}{
+		{"query", form, nil, 4<<20 + 1, http.StatusRequestEntityTooLarge},
+		{"read", packed, nil, promapi.DefaultMaxBody + 1, http.StatusRequestEntityTooLarge},
+		{"read", packed, binary.AppendUvarint(make([]byte, 0, 10), promapi.DefaultMaxBody+1)[:10], 1 << 20, http.StatusBadRequest},
+		{"read", packed, bytes.Repeat([]byte{0xff}, 10), 1 << 20, http.StatusBadRequest},
+	} {
+		if w := post(c.path, c.kind, &testBody{t, c.first}, c.length); w.Code != c.code {
+			t.Errorf("%s of %d bytes that begins with %x: %d %s", c.path, c.length, c.first, w.Code, w.Body)
+		}
+	}
+	longest := "query=" + strings.Repeat("%31", 1<<20) + "&stats=" + strings.Repeat("x", 1<<20-1024)
+	if w := post("query", form, strings.NewReader(longest), int64(len(longest))); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "parse error") {
+		t.Errorf("a form of %d bytes: %d %.200s", len(longest), w.Code, w.Body)
+	}
+	if w := post("query", form, io.LimitReader(strings.NewReader("query="+strings.Repeat("1", 5<<20)), 5<<20), -1); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a form of 5 MiB without a length: %d %.200s", w.Code, w.Body)
 	}
 }
 

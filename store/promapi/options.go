@@ -53,8 +53,8 @@ type Options struct {
 	// those that wait, default 1,000; further requests are refused with 503.
 	MaxConcurrent, MaxQueued int
 
-	// MaxBody bounds the bytes of a request's body, default 10 MiB; of a remote read also of its decompressed
-	// body.
+	// MaxBody bounds the bytes of a request's body, default 10 MiB, of which a form may have 4 MiB; of a remote read also
+	// those of its decompressed body.
 	MaxBody int64
 
 	// MaxResponse bounds the bytes of a response that must be buffered until its end: series, label names and

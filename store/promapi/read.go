@@ -1,6 +1,8 @@
 package promapi
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -65,18 +67,23 @@ func (c *call) remoteRead() *Error {
 	return nil
 }
 
-// readRequest reads and decodes the body.
+// readRequest reads and decodes the body. One that is too long after decompression is refused by its first bytes.
 func (c *call) readRequest() (*readRequest, error) {
-	packed, err := io.ReadAll(c.r.Body)
-	if err != nil {
+	body := bufio.NewReader(c.r.Body)
+	first, err := body.Peek(binary.MaxVarintLen64)
+	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	n, err := snappy.DecodedLen(packed)
+	n, err := snappy.DecodedLen(first)
 	if err != nil {
 		return nil, fmt.Errorf("decompress the request: %w", err)
 	}
 	if int64(n) > c.api.o.MaxBody {
 		return nil, fmt.Errorf("decompress the request: %d bytes, at most %d", n, c.api.o.MaxBody)
+	}
+	packed, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	b, err := snappy.Decode(nil, packed)
 	if err != nil {
