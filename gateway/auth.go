@@ -36,7 +36,7 @@ type authentication struct {
 func (a *authentication) run() error {
 	for range maxAuthRounds {
 		p, err := a.backend.ReadMessage(maxLoginPacket)
-		if err != nil && isTimeout(err) && a.causes.Load()&causeClientGone != 0 {
+		if err != nil && isTimeout(err) && a.occurred()&causeClientGone != 0 {
 			a.finish()
 			return errClientDisconnected
 		}
@@ -237,7 +237,7 @@ func (a *authentication) readClient() ([]byte, error) {
 // finish completes a login that has named the account to the backend, after the client disconnected or was
 // refused.
 func (a *authentication) finish() {
-	a.peer.Store(nil) // from here on a hang-up of the client does not wake a read from the backend
+	a.keepReading()
 	if a.pending && a.plugin == pluginParsec {
 		return
 	}

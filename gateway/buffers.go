@@ -3,6 +3,7 @@ package gateway
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
@@ -82,9 +83,10 @@ func (p *bufferPool) bytes() (kept, lent int64) {
 // A session has private read buffers if bytes may be buffered behind the socket, by crypto/tls or in the
 // frames of the compressed protocol, or if it has no loop.
 type readBuffers struct {
-	free    [2][][]byte // by side
-	queries []*query    // free ones
-	_       [64]byte    // keeps loops apart
+	free    [2][][]byte   // by side
+	queries []*query      // free ones
+	bytes   *atomic.Int64 // Server.readerBytes
+	_       [64]byte      // keeps loops apart
 }
 
 // maxFreeReads bounds the free buffers kept for each side of a loop's sessions. More are in use while that
@@ -92,11 +94,11 @@ type readBuffers struct {
 const maxFreeReads = 256
 
 // get returns a free buffer, or a new one.
-func (b *readBuffers) get(srv *Server, at side) []byte {
+func (b *readBuffers) get(at side) []byte {
 	n := len(b.free[at])
 	if n == 0 {
 		size := readSize(at)
-		srv.readerBytes.Add(int64(size))
+		b.bytes.Add(int64(size))
 		return make([]byte, size)
 	}
 	buf := b.free[at][n-1]
@@ -105,9 +107,9 @@ func (b *readBuffers) get(srv *Server, at side) []byte {
 }
 
 // put returns a buffer to the free list.
-func (b *readBuffers) put(srv *Server, at side, buf []byte) {
+func (b *readBuffers) put(at side, buf []byte) {
 	if len(b.free[at]) >= maxFreeReads {
-		srv.readerBytes.Add(-int64(len(buf)))
+		b.bytes.Add(-int64(len(buf)))
 		return
 	}
 	b.free[at] = append(b.free[at], buf)
@@ -118,43 +120,6 @@ func readSize(at side) int {
 		return clientBuffer
 	}
 	return backendBuffer
-}
-
-// shareBuffers hands the session's private buffers to its loop, if they qualify.
-func (s *session) shareBuffers() {
-	loop, ok := s.task.Loop()
-	if !ok {
-		return
-	}
-	s.readers = &s.srv.readers[loop]
-	for at, c := range [...]*mysqlconn.Conn{clientSide: s.client, backendSide: s.backend} {
-		if s.shared[at] || c.NetConn() != c.Socket() || c.Size() != readSize(side(at)) {
-			continue
-		}
-		s.shared[at] = true
-		s.srv.readerBytes.Add(int64(c.Size())) // the next weigh subtracts it from the session's bytes
-	}
-}
-
-// unshareBuffer returns a side's buffer to the loop before the side's connection is closed.
-func (s *session) unshareBuffer(at side) {
-	if !s.shared[at] {
-		return
-	}
-	s.shared[at] = false
-	buf := s.conn(at).SwapBuffer(nil)
-	if len(buf) != readSize(at) { // a login replaced it by a longer one
-		s.srv.readerBytes.Add(-int64(readSize(at)))
-		return
-	}
-	s.readers.put(s.srv, at, buf)
-}
-
-func (s *session) conn(at side) *mysqlconn.Conn {
-	if at == clientSide {
-		return s.client
-	}
-	return s.backend
 }
 
 // awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
@@ -186,12 +151,86 @@ func (s *session) awaitBytes(at side) {
 	}
 }
 
-// lendsBuffer reports whether a side's read buffer is empty, shared, and not a relay buffer.
-func (s *session) lendsBuffer(at side) bool {
-	c := s.conn(at)
-	return s.shared[at] && len(c.Buffered()) == 0 && c.Size() == readSize(at)
+// shareBuffers hands the session's private buffers to its loop, if they qualify.
+func (l *link) shareBuffers() {
+	for at, c := range [...]*mysqlconn.Conn{clientSide: l.client, backendSide: l.backend} {
+		if l.shared[at] || c.NetConn() != c.Socket() || c.Size() != readSize(side(at)) {
+			continue
+		}
+		l.shared[at] = true
+		l.readers.bytes.Add(int64(c.Size())) // the next weigh subtracts it from the session's bytes
+	}
 }
 
-func (s *session) giveBuffer(at side) { s.readers.put(s.srv, at, s.conn(at).SwapBuffer(nil)) }
+// unshareBuffer returns a side's buffer to the loop before the side's connection is closed.
+func (l *link) unshareBuffer(at side) {
+	if !l.shared[at] {
+		return
+	}
+	l.shared[at] = false
+	buf := l.conn(at).SwapBuffer(nil)
+	if len(buf) != readSize(at) { // a login replaced it by a longer one
+		l.readers.bytes.Add(-int64(readSize(at)))
+		return
+	}
+	l.readers.put(at, buf)
+}
 
-func (s *session) takeBuffer(at side) { s.conn(at).SwapBuffer(s.readers.get(s.srv, at)) }
+// lendsBuffer reports whether a side's read buffer is empty, shared, and not a relay buffer.
+func (l *link) lendsBuffer(at side) bool {
+	c := l.conn(at)
+	return l.shared[at] && len(c.Buffered()) == 0 && c.Size() == readSize(at)
+}
+
+func (l *link) giveBuffer(at side) { l.readers.put(at, l.conn(at).SwapBuffer(nil)) }
+
+func (l *link) takeBuffer(at side) { l.conn(at).SwapBuffer(l.readers.get(at)) }
+
+// bufferSize returns the size of a side's private read buffer.
+func (l *link) bufferSize(at side) int {
+	switch {
+	case l.shared[at] && l.conn(at).Size() <= readSize(at): // the buffer belongs to the loop
+		return 0
+	case l.borrowed[at]:
+		return len(l.ownRead[at])
+	case at == clientSide:
+		return l.client.Size()
+	}
+	return l.backend.Size()
+}
+
+const (
+	clientBuffer  = 2 << 10 // bytes; fits most statements
+	backendBuffer = 4 << 10 // bytes; fits most responses
+)
+
+// borrowClient gives the client side a pool buffer of at least n bytes.
+func (l *link) borrowClient(n int) {
+	l.long[clientSide] = true
+	old := l.client.SwapBuffer(l.pool.get(n))
+	if l.borrowed[clientSide] {
+		l.pool.put(old)
+	} else {
+		l.ownRead[clientSide], l.borrowed[clientSide] = old, true
+	}
+}
+
+// borrowBackend gives the backend side a pool buffer for a long response.
+func (l *link) borrowBackend() {
+	if !l.borrowed[backendSide] {
+		l.ownRead[backendSide] = l.backend.SwapBuffer(l.pool.get(relayBuffer))
+		l.borrowed[backendSide], l.long[backendSide] = true, true
+	}
+}
+
+// returnBuffers returns borrowed buffers to the pool if the client's buffered bytes fit its private buffer.
+func (l *link) returnBuffers() {
+	if l.borrowed[backendSide] && len(l.backend.Buffered()) <= backendBuffer {
+		l.pool.put(l.backend.SwapBuffer(l.ownRead[backendSide]))
+		l.borrowed[backendSide] = false
+	}
+	if l.borrowed[clientSide] && len(l.client.Buffered()) <= clientBuffer {
+		l.pool.put(l.client.SwapBuffer(l.ownRead[clientSide]))
+		l.borrowed[clientSide] = false
+	}
+}

@@ -78,10 +78,6 @@ func (m ClientTLSMode) config(cert *tls.Certificate, cas *x509.CertPool) *tls.Co
 	return c
 }
 
-// clientSecure reports whether the client connection is protected from eavesdropping: it uses TLS, or a Unix
-// socket, which clients and servers treat as secure.
-func (s *session) clientSecure() bool { return s.client.IsTLS() || s.local }
-
 // checkClient refuses clients that lack the required TLS or certificate.
 func (l *login) checkClient() error {
 	mode := l.srv.opts.ClientTLS
@@ -165,14 +161,4 @@ func (c *recordConn) endsWithAlert() bool {
 		return false
 	}
 	return c.header[0] == recordAlert || c.header[0] == recordData && binary.BigEndian.Uint16(c.header[3:]) == sealedAlert
-}
-
-// notifiedEnd reports whether a client that uses TLS sent a notice before it closed its sending side.
-func (s *session) notifiedEnd() bool {
-	conn, ok := s.client.NetConn().(*tls.Conn)
-	if !ok {
-		return false
-	}
-	records, ok := conn.NetConn().(*recordConn)
-	return ok && records.endsWithAlert()
 }

@@ -29,7 +29,7 @@ type message struct {
 func (s *session) awaitCommand() error {
 	if len(s.client.Buffered()) < mysqlwire.HeaderLen {
 		s.idle()
-		if s.causes.Load()&causeDrain != 0 { // a transaction that kept the session has ended
+		if s.occurred()&causeDrain != 0 { // a transaction that kept the session has ended
 			if err := s.interruptedIdle(); err != nil {
 				return err
 			}

@@ -33,8 +33,8 @@ func (l *login) connect(ctx context.Context) error {
 		return l.refuse(l.unreachable(err))
 	}
 	l.greeted = g
-	l.backend, l.hello = g.conn, g.hello
-	l.peer.Store(l.backend)
+	l.hello = g.hello
+	l.setBackend(g.conn)
 	l.connID = l.hello.ConnectionID
 	l.modes.setServer(string(l.hello.ServerVersion))
 	return l.setDeadlines(l.deadline, 0)
@@ -52,8 +52,8 @@ func (l *login) followSwitch(ctx context.Context) error {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Tare is switching to another server: connect again"})
 	}
 	l.srv.dismissLater(l.greeted) // not a spare: its id is in the client's greeting
-	l.greeted, l.backend, l.switched = nil, nil, true
-	l.peer.Store(nil)
+	l.greeted, l.switched = nil, true
+	l.setBackend(nil)
 	var err error
 	if l.to, err = l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
@@ -287,7 +287,7 @@ func (l *login) boundResponse(method string) {
 		return
 	}
 	_ = l.client.SetReadDeadline(t)
-	l.wake(l.causes.Load())
+	l.wake(l.occurred())
 }
 
 // recycleBackend returns the backend connection of a failed login to the spares if nothing was sent on it:
@@ -298,7 +298,7 @@ func (l *login) recycleBackend() {
 	case l.greeted != nil:
 		l.srv.ids.remove(l.session)
 		l.to.spares.put(l.greeted)
-		l.greeted, l.backend = nil, nil
-		l.peer.Store(nil)
+		l.greeted = nil
+		l.setBackend(nil)
 	}
 }

@@ -1,12 +1,12 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -126,16 +126,10 @@ func (s *session) writeFailed(err error) error {
 	return fmt.Errorf("%w: pass a command on: %w", errBackendGone, err)
 }
 
-// drainClient discards bytes from the client for at most a second.
+// drainClient discards the current command and further bytes from the client for at most a second.
 func (s *session) drainClient() {
 	s.msg.size = 0
-	_ = s.client.SetReadDeadline(time.Now().Add(time.Second))
-	for {
-		s.client.Discard(len(s.client.Buffered()))
-		if err := s.client.Fill(); err != nil {
-			return
-		}
-	}
+	s.drain()
 }
 
 // consume removes the current command from the client's buffer.
@@ -168,42 +162,12 @@ func (s *session) pipe() error {
 		return s.relay()
 	}
 	s.phase.Store(phasePipe)
-	for _, c := range [...]*mysqlconn.Conn{s.client, s.backend} {
-		if err := onLoop(c).Detach(); err != nil {
-			return fmt.Errorf("%w: %w", errBackendGone, err)
-		}
+	if err := s.detach(); err != nil {
+		return err
 	}
-	s.wake(s.causes.Load()) // an interruption while the session left the loop
 	var err error
 	s.task.Block(func() { err = s.copyBothWays() })
 	return err
-}
-
-// copyBothWays relays both directions with two goroutines, outside the loop.
-func (s *session) copyBothWays() error {
-	done := make(chan error, 1)
-	go func() {
-		err := panics.Guard(func() error {
-			err := copyFrom(s.backend.NetConn(), buffered(s.client))
-			if !errors.Is(err, errPipeWrite) { // after a failed write, reads return the bytes the backend sent, then its end
-				_ = s.backend.SetDeadline(past)
-			}
-			return err
-		})
-		if panics.Of(err) != nil {
-			_ = s.backend.SetDeadline(past)
-		}
-		done <- err
-	}()
-	err := copyFrom(s.client.NetConn(), buffered(s.backend))
-	_ = s.client.SetDeadline(past)
-	if p := panics.Of(<-done); p != nil {
-		panic(p) // in the session's task, which reports it
-	}
-	if s.causes.Load()&causeDrainLimit != 0 {
-		return errDrained
-	}
-	return fmt.Errorf("%w: a piped command ended: %v", errQuit, err) //nolint:errorlint // however the pipe broke, the session ended by leaving
 }
 
 var errPipeWrite = errors.New("write to the other side")
@@ -229,3 +193,10 @@ func copyFrom(w io.Writer, r io.Reader) error {
 }
 
 const pipeBuffer = 32 << 10
+
+// buffered returns a reader of c's buffered bytes followed by its connection.
+func buffered(c *mysqlconn.Conn) io.Reader {
+	b := bytes.Clone(c.Buffered())
+	c.Discard(len(b))
+	return io.MultiReader(bytes.NewReader(b), c.NetConn())
+}

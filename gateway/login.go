@@ -238,7 +238,7 @@ func (l *login) backendError(doing string, err error) *clientError {
 
 // refuse sends the client the reason for the failed login.
 func (l *login) refuse(e *clientError) error {
-	if l.causes.Load()&(causeDrain|causeDrainLimit) != 0 {
+	if l.occurred()&(causeDrain|causeDrainLimit) != 0 {
 		e = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: Tare takes no new connections"}
 	}
 	_ = l.client.SetDeadline(time.Now().Add(time.Second))

@@ -34,29 +34,8 @@ func sessionBytes() int64 {
 // buffersOf returns the bytes that a session owns in buffers of variable size, unrounded. A change means that
 // weigh has to recompute the session's cost.
 func (s *session) buffersOf() int {
-	n := s.bufferSize(clientSide) + s.bufferSize(backendSide)
-	n += cap(s.errBuf) + cap(s.salt)
-	n += cap(s.sets.text) + cap(s.sets.ends)
-	n += len(s.modes.user) + len(s.modes.schema)
-	for _, long := range s.long {
-		if long {
-			n++
-		}
-	}
-	return n + s.statements.heap + len(s.statements.byID)
-}
-
-// bufferSize returns the size of a side's private read buffer.
-func (s *session) bufferSize(at side) int {
-	switch {
-	case s.shared[at] && s.conn(at).Size() <= readSize(at): // the buffer belongs to the loop
-		return 0
-	case at == clientSide && s.borrowed, at == backendSide && s.relaying:
-		return len(s.ownRead[at])
-	case at == clientSide:
-		return s.client.Size()
-	}
-	return s.backend.Size()
+	n := s.link.size() + cap(s.errBuf) + cap(s.salt) + cap(s.sets.text) + cap(s.sets.ends)
+	return n + len(s.modes.user) + len(s.modes.schema) + s.statements.heap + len(s.statements.byID)
 }
 
 // weigh updates the server's account to the session's current heap bytes. Called between commands, it costs a
@@ -67,20 +46,9 @@ func (s *session) weigh() {
 		return
 	}
 	s.weighed = n
-	bytes := sessionBytes()
-	bytes += int64(heapsize.Object(uintptr(s.bufferSize(clientSide)), false) + heapsize.Object(uintptr(s.bufferSize(backendSide)), false))
+	bytes := sessionBytes() + s.link.heap() + s.statements.heapBytes()
 	bytes += int64(heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
-	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) +
-		heapsize.String(s.modes.user) + heapsize.String(s.modes.schema))
-	bytes += s.statements.heapBytes()
-	for at, c := range [...]*mysqlconn.Conn{clientSide: s.client, backendSide: s.backend} {
-		if c.IsTLS() {
-			bytes += tlsBytes
-			if s.long[at] {
-				bytes += tlsLongBytes
-			}
-		}
-	}
+	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.String(s.modes.user) + heapsize.String(s.modes.schema))
 	s.chargeHeap(bytes)
 }
 

@@ -54,7 +54,7 @@ func (s *session) relay() error {
 func (s *session) fillBackend() error {
 	for {
 		if s.halfClosed && !s.internal {
-			s.passEnd()
+			s.passEnd(s.msg.size)
 		}
 		s.awaitBytes(backendSide)
 		err := s.backend.Fill()

@@ -91,6 +91,9 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	s.readers = make([]readBuffers, s.loops.Loops())
+	for i := range s.readers {
+		s.readers[i].bytes = &s.readerBytes
+	}
 	s.boundByFiles()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil

@@ -4,37 +4,27 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/internal/netloop"
-	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-)
-
-const (
-	clientBuffer  = 2 << 10 // bytes; fits most statements
-	backendBuffer = 4 << 10 // bytes; fits most responses
 )
 
 // A session is one client connection on a dedicated backend connection. One goroutine serves it: it waits for
 // a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
 // fields, except those of control.
 type session struct {
-	*query  // the current command: fields that every statement uses; nil while the session waits for one on its loop
+	*query // the current command: fields that every statement uses; nil while the session waits for one on its loop
+	link
 	control // fields that other goroutines use
 
 	srv      *Server
-	client   *mysqlconn.Conn
-	backend  *mysqlconn.Conn
 	to       *target // the server of backend
 	lane     uint32  // the gate's value while this session's commands may pass
 	counters *stripe
-	writer   uint64        // number of the loop for the log, from 1; 0 without one
-	task     *netloop.Task // nil until the login is over
-	readers  *readBuffers  // of the loop; nil: the session has private read buffers
+	writer   uint64 // number of the loop for the log, from 1; 0 without one
 
 	modes       modes
 	statements  prepared
@@ -43,17 +33,9 @@ type session struct {
 	identity    // cold: written at logins
 	moving      // cold: fields for moving to another server
 
-	halfClosed bool // the client has closed its sending side; commands may be left
-	ended      bool // and all of its commands were forwarded
-	internal   bool // the backend executes an internal query
+	internal bool // the backend executes an internal query
 
 	hold *killHold // of the last KILL QUERY; nil: there was none
-
-	borrowed bool // the client side's buffer belongs to the pool
-	relaying bool // the backend side's buffer belongs to the pool
-	ownRead  [2][]byte
-	shared   [2]bool // the side's read buffer is one of readers
-	long     [2]bool // a buffer was borrowed before: a read exceeded the private buffer
 
 	errBuf  []byte
 	held    int64 // bytes of this session in Server.held
@@ -63,8 +45,6 @@ type session struct {
 // An identity is the result of a login.
 type identity struct {
 	number uint64 // in this process, from 1
-	remote netip.AddrPort
-	local  bool // the client connected by a Unix socket
 
 	offered mysqlwire.Capability // to the client
 	caps    mysqlwire.Capability // with the client, and so with the backend
@@ -80,17 +60,14 @@ type identity struct {
 
 // A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
 type control struct {
-	causes    atomic.Uint32
-	peer      atomic.Pointer[mysqlconn.Conn] // backend; nil before the backend is connected
 	phase     atomic.Uint32
 	commands  atomic.Uint32       // received
 	side      atomic.Uint32       // of to
 	pin       atomic.Pointer[pin] // why the session cannot move; written by the session
 	shown     shown
-	poke      atomic.Pointer[chan struct{}] // wakes a session that waits for the end of a pause
-	reading   atomic.Bool                   // waits for the rest of a command
-	served    atomic.Pointer[netloop.Task]  // nil until the login is over
-	idleSince atomic.Int64                  // when the session started to wait for a command, in nanoseconds since the server's start
+	reading   atomic.Bool                  // waits for the rest of a command
+	served    atomic.Pointer[netloop.Task] // nil until the login is over
+	idleSince atomic.Int64                 // when the session started to wait for a command, in nanoseconds since the server's start
 }
 
 // An openTransaction is what Busy reports of the transaction that is open. Times are since the server's start.
@@ -130,12 +107,7 @@ const (
 func newSession(srv *Server, nc net.Conn) *session {
 	s := &session{srv: srv, query: newQuery(srv), modes: modes{planner: srv.opts.Planner}}
 	s.number = srv.numbers.Add(1)
-	s.client = mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, clientBuffer))
-	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		s.remote = a.AddrPort()
-		s.remote = netip.AddrPortFrom(s.remote.Addr().Unmap(), s.remote.Port())
-	}
-	_, s.local = nc.(*net.UnixConn)
+	s.link.open(nc, srv.buffers)
 	s.counters = srv.metrics.stripe()
 	return s
 }
@@ -165,18 +137,14 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	return true
 }
 
-// onLoop returns the connection below c, which a loop can take over.
-func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn) }
-
 // serve is the session's task: it serves commands until the session ends.
 func (s *session) serve(t *netloop.Task) {
 	defer s.srv.removeSession(s)
 	defer s.srv.recovered(s)
 	defer s.close()
-	s.task = t
-	s.joinLoop()
+	s.joinLoop(t)
 	s.served.Store(t)
-	s.wake(s.causes.Load()) // an interruption during the move to the loop
+	s.wake(s.occurred()) // an interruption during the move to the loop
 	for {
 		err := s.turn()
 		if err == nil {
@@ -189,32 +157,20 @@ func (s *session) serve(t *netloop.Task) {
 	}
 }
 
-// joinLoop makes the session use the memory of its loop: no other CPU writes to
-// memory that the loop's sessions write to for each statement.
-func (s *session) joinLoop() {
-	loop, ok := s.task.Loop()
-	if !ok {
-		return
+// joinLoop makes the session use the memory of its loop: see link.join.
+func (s *session) joinLoop(t *netloop.Task) {
+	s.join(t, s.srv.readers)
+	if loop, ok := t.Loop(); ok {
+		s.counters = &s.srv.metrics.stripes[loop]
+		s.writer = uint64(loop) + 1
 	}
-	s.counters = &s.srv.metrics.stripes[loop]
-	s.writer = uint64(loop) + 1
-	s.shareBuffers()
 }
 
 func (s *session) close() {
-	s.client.Discard(len(s.client.Buffered()))
-	if s.backend != nil {
-		s.backend.Discard(len(s.backend.Buffered()))
-	}
-	s.returnBuffers()
-	s.unshareBuffer(clientSide)
-	s.unshareBuffer(backendSide)
+	s.releaseBuffers()
 	s.discardNext()
 	s.dropQuery()
-	s.client.Close()
-	if s.backend != nil {
-		s.backend.Close()
-	}
+	s.link.close()
 	if s.entered {
 		s.srv.users.release(s.modes.user)
 	}
@@ -245,7 +201,7 @@ func (s *session) turn() error {
 // idle session retains no text.
 func (s *session) dropViews() {
 	s.plan = nil
-	if !s.borrowed && !s.relaying && s.digester.HeapObjects()[0] <= keptDigest {
+	if !s.borrowed[clientSide] && !s.borrowed[backendSide] && s.digester.HeapObjects()[0] <= keptDigest {
 		return
 	}
 	s.clear()
@@ -266,37 +222,6 @@ func (s *session) idle() {
 		return
 	}
 	s.phase.Store(phaseIdle)
-}
-
-// borrowClient gives the client side a pool buffer of at least n bytes.
-func (s *session) borrowClient(n int) {
-	s.long[clientSide] = true
-	old := s.client.SwapBuffer(s.srv.buffers.get(n))
-	if s.borrowed {
-		s.srv.buffers.put(old)
-	} else {
-		s.ownRead[clientSide], s.borrowed = old, true
-	}
-}
-
-// borrowBackend gives the backend side a pool buffer for a long response.
-func (s *session) borrowBackend() {
-	if !s.relaying {
-		s.ownRead[backendSide] = s.backend.SwapBuffer(s.srv.buffers.get(relayBuffer))
-		s.relaying, s.long[backendSide] = true, true
-	}
-}
-
-// returnBuffers returns borrowed buffers to the pool if the client's buffered bytes fit its private buffer.
-func (s *session) returnBuffers() {
-	if s.relaying && len(s.backend.Buffered()) <= backendBuffer {
-		s.srv.buffers.put(s.backend.SwapBuffer(s.ownRead[backendSide]))
-		s.relaying = false
-	}
-	if s.borrowed && len(s.client.Buffered()) <= clientBuffer {
-		s.srv.buffers.put(s.client.SwapBuffer(s.ownRead[clientSide]))
-		s.borrowed = false
-	}
 }
 
 // isTimeout reports whether a read or write ended by its deadline.

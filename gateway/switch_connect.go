@@ -266,16 +266,7 @@ func (s *session) switchConn(side switchover.Side) error {
 		return nil
 	}
 	s.next = nil
-	_ = s.backend.SetWriteDeadline(time.Now().Add(lastWrite))
-	s.backend.Seq = 0
-	_ = s.backend.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
-	s.backend.Discard(len(s.backend.Buffered()))
-	s.unshareBuffer(backendSide)
-	s.backend.Close()
-
-	s.backend = n.conn.Conn
-	s.peer.Store(s.backend)
-	s.causes.And(^causeBackendGone)
+	s.switchBackend(n.conn.Conn)
 	s.to, s.lane = n.to, laneOf(side)
 	s.side.Store(uint32(side))
 	if s.connID != s.shown.greeted.Load() {
@@ -287,12 +278,7 @@ func (s *session) switchConn(side switchover.Side) error {
 	s.modes.setServer(n.conn.ServerVersion)
 	s.statements.moveTo(n.ids)
 	s.srv.moved.Add(1)
-	if err := s.task.Attach(onLoop(s.backend)); err != nil {
-		return fmt.Errorf("%w: %w", errBackendGone, err)
-	}
-	s.shareBuffers()
-	s.wake(s.causes.Load()) // an interruption during the move to the loop
-	return nil
+	return s.attach()
 }
 
 // moveAlone moves a session that the switch did not wait for: it was logging in. If it cannot be moved, it is

@@ -41,9 +41,8 @@ func (s *session) isOpen() bool {
 // waitPaused blocks until the gate is open; meanwhile it opens the session's connection to the other side on
 // request, and handles hang-ups.
 func (s *session) waitPaused(h *pause) error {
-	poke := make(chan struct{}, 1)
-	s.poke.Store(&poke)
-	defer s.poke.Store(nil)
+	poke := s.pokes()
+	defer s.noPokes()
 	moving := h.moving
 	for {
 		if err := s.interruptedPaused(); err != nil {
@@ -68,7 +67,7 @@ func (s *session) waitPaused(h *pause) error {
 			return nil
 		case move:
 			moving = nil
-			s.causes.And(^causeMove)
+			s.acknowledge(causeMove)
 			failure := s.connectNext(h)
 			if err := s.interruptedPaused(); err != nil {
 				s.discardNext()
@@ -81,7 +80,7 @@ func (s *session) waitPaused(h *pause) error {
 
 // interruptedPaused ends a paused session whose client or backend hung up, or that has to end.
 func (s *session) interruptedPaused() error {
-	switch causes := s.causes.Load(); {
+	switch causes := s.occurred(); {
 	case causes&causeClientGone != 0:
 		return fmt.Errorf("%w: during a pause", errClientDisconnected)
 	case causes&causeKilled != 0:
@@ -110,7 +109,7 @@ func (s *session) endPaused(e *clientError, end error) error {
 
 // joinPause handles the wake-up of a session that waits for its client, to move with the others.
 func (s *session) joinPause() error {
-	s.causes.And(^causeMove)
+	s.acknowledge(causeMove)
 	phase := s.phase.Load()
 	err := s.gated()
 	s.phase.Store(phase)
@@ -128,16 +127,15 @@ func (s *session) waitLogin() (*target, error) {
 			s.lane = g
 			return s.srv.targets[sideOf(g)], nil
 		}
-		poke := make(chan struct{}, 1)
-		s.poke.Store(&poke)
-		if s.causes.Load()&(causeDrain|causeDrainLimit) == 0 {
+		poke := s.pokes()
+		if s.occurred()&(causeDrain|causeDrainLimit) == 0 {
 			select {
 			case <-s.srv.pause.Load().done:
 			case <-poke:
 			}
 		}
-		s.poke.Store(nil)
-		if s.causes.Load()&(causeDrain|causeDrainLimit) != 0 {
+		s.noPokes()
+		if s.occurred()&(causeDrain|causeDrainLimit) != 0 {
 			return nil, errDrained
 		}
 	}
