@@ -15,7 +15,7 @@ type ruleMutant struct {
 }
 
 var ruleMutants = []ruleMutant{
-	{"gateway/forward.go", "if s.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn s.relay()\n\t}", "", "MariaDB"},
+	{"gateway/forward.go", "if x.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn x.relay()\n\t}", "", "MariaDB"},
 	{"gateway/judge.go", "return s.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
 	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
 	{"gateway/statement.go", "s.planIn(st.text, false, st.divergent, s.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)", "s.findPlan(st.text, false, st.divergent)", "MariaDB"},

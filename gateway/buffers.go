@@ -115,6 +115,26 @@ func (b *readBuffers) put(at side, buf []byte) {
 	b.free[at] = append(b.free[at], buf)
 }
 
+// putQuery adds a query to the free ones, and reports whether there was room.
+func (b *readBuffers) putQuery(q *query) bool {
+	if len(b.queries) >= maxFreeReads {
+		return false
+	}
+	b.queries = append(b.queries, q)
+	return true
+}
+
+// getQuery returns a free query, or nil.
+func (b *readBuffers) getQuery() *query {
+	n := len(b.queries)
+	if n == 0 {
+		return nil
+	}
+	q := b.queries[n-1]
+	b.queries = b.queries[:n-1]
+	return q
+}
+
 func readSize(at side) int {
 	if at == clientSide {
 		return clientBuffer
@@ -125,29 +145,29 @@ func readSize(at side) int {
 // awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
 // empty and shared; between commands, that is at the client's side, it lends both sides' buffers and the query. It
 // does not allocate if the loop has free ones.
-func (s *session) awaitBytes(at side) {
-	if s.readers == nil {
+func (x *relayer) awaitBytes(at side) {
+	if x.readers == nil {
 		return
 	}
-	nc := onLoop(s.conn(at))
-	if nc.Ready() || !s.lendsBuffer(at) {
+	nc := onLoop(x.conn(at))
+	if nc.Ready() || !x.lendsBuffer(at) {
 		return
 	}
-	both := at == clientSide && s.lendsBuffer(backendSide)
-	s.giveBuffer(at)
+	both := at == clientSide && x.lendsBuffer(backendSide)
+	x.giveBuffer(at)
 	if both {
-		s.giveBuffer(backendSide)
+		x.giveBuffer(backendSide)
 	}
 	if at == clientSide {
-		s.giveQuery()
+		x.giveQuery()
 	}
 	nc.AwaitRead()
 	if at == clientSide {
-		s.takeQuery()
+		x.takeQuery()
 	}
-	s.takeBuffer(at)
+	x.takeBuffer(at)
 	if both {
-		s.takeBuffer(backendSide)
+		x.takeBuffer(backendSide)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
@@ -49,8 +48,13 @@ func (s *session) awaitCommand() error {
 	if s.msg.whole {
 		room = mysqlwire.HeaderLen + h.Len
 	}
-	if err := s.bufferCommand(room); err != nil {
-		return err
+	for err := s.bufferCommand(room); err != nil; err = s.bufferCommand(room) {
+		if err != errPauseBegun { //nolint:errorlint // fillClient does not wrap it
+			return err
+		}
+		if err := s.joinPause(); err != nil {
+			return err
+		}
 	}
 	s.msg.start = time.Now()
 	s.msg.cmd = mysqlwire.ComSleep // servers take a command of no bytes for it
@@ -60,20 +64,6 @@ func (s *session) awaitCommand() error {
 	if s.msg.whole {
 		s.msg.bytes = uint64(s.msg.size) // for longer commands, counted while they are forwarded
 	}
-	return nil
-}
-
-// bufferCommand reads the command's first packet, up to n bytes.
-func (s *session) bufferCommand(n int) error {
-	total := min(mysqlwire.HeaderLen+mysqlwire.ParseHeader(s.client.Buffered()).Len, n)
-	if total > s.client.Size() {
-		s.borrowClient(total)
-	}
-	if err := s.readRest(total); err != nil {
-		return err
-	}
-	s.msg.size = total
-	s.msg.body = s.client.Buffered()[mysqlwire.HeaderLen:total:total]
 	return nil
 }
 
@@ -99,45 +89,6 @@ func (s *session) waitClient(n int) error {
 		return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)
 	}
 	return nil
-}
-
-// readRest reads the command up to n bytes.
-func (s *session) readRest(n int) error {
-	for len(s.client.Buffered()) < n {
-		if err := s.fillClient(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillClient reads more of a command whose first bytes have arrived.
-func (s *session) fillClient() error {
-	s.markReading(true)
-	defer s.markReading(false)
-	for {
-		err := s.client.Fill()
-		switch {
-		case err == nil:
-			return nil
-		case isTimeout(err):
-			if err := s.interruptedBusy(); err != nil {
-				return err
-			}
-		case errors.Is(err, mysqlconn.ErrBufferFull):
-			panic("BUG: a command longer than the buffer that was taken for it")
-		default:
-			return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)
-		}
-	}
-}
-
-// markReading marks the session as waiting for the rest of a command; the sweeper reads the mark.
-func (s *session) markReading(waits bool) {
-	if s.srv.opts.IdleTimeout > 0 {
-		s.idleSince.Store(int64(time.Since(s.srv.started)))
-		s.reading.Store(waits)
-	}
 }
 
 // command serves the current command.
@@ -179,16 +130,6 @@ func (s *session) command() error {
 	default:
 		return s.exchange()
 	}
-}
-
-// exchange forwards a command and relays its response.
-func (s *session) exchange() error {
-	if err := s.forward(nil); err != nil {
-		return err
-	}
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-	s.resp.Cursor = s.msg.cursor
-	return s.relay()
 }
 
 // statementCommand serves the commands on prepared statements that do not execute them.

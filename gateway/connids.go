@@ -152,16 +152,6 @@ func (s *session) kill() error {
 	return s.exchangeAs(append(out, s.msg.body[skip+end:]...))
 }
 
-// exchangeAs is exchange for a command whose payload was changed.
-func (s *session) exchangeAs(payload []byte) error {
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-	s.backend.Seq = 0
-	if err := s.backend.WriteMessage(payload); err != nil {
-		return s.writeFailed(err)
-	}
-	return s.relay()
-}
-
 // processKill serves COM_PROCESS_KILL.
 func (s *session) processKill() error {
 	if !s.msg.whole || len(s.msg.body) != 5 {

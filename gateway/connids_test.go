@@ -8,8 +8,8 @@ func TestConnIDs(t *testing.T) {
 	here, there := &target{side: 0}, &target{side: 1}
 	ids := connIDs{moving: true}
 	newSession := func(greeted, now uint32, at *target) *session {
-		s := &session{to: at}
-		s.connID = now
+		s := &session{}
+		s.to, s.connID = at, now
 		s.shown.greeted.Store(greeted)
 		s.shown.connection.Store(now)
 		s.side.Store(uint32(at.side))

@@ -19,6 +19,7 @@ var (
 	errRefused            = errors.New("a long statement was refused")
 	errProtocol           = errors.New("the client broke the protocol")
 	errDenied             = errors.New("the backend refused the login")
+	errPauseBegun         = errors.New("a pause has begun") // of fillClient, for awaitCommand: the session does not end
 	errNotMoved           = errors.New("the session could not go to the other server")
 )
 
@@ -46,13 +47,13 @@ var errClone = &clientError{errno: mysqlwire.ErrnoUnknownCommand, msg: "Tare doe
 const maxErrorText = 512
 
 // sendError writes an ERR packet to the client. Before the greeting, ERR packets have no SQLSTATE.
-func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
+func (x *relayer) sendError(seq uint8, e *clientError, withState bool) error {
 	p := mysqlwire.NewErr(e.errno, []byte(e.msg[:min(len(e.msg), maxErrorText)]))
 	p.HasState = withState
-	s.errBuf = mysqlwire.OpenPacket(s.errBuf[:0])
-	s.errBuf = mysqlwire.ClosePacket(p.AppendTo(s.errBuf), 0, seq)
-	n, err := s.client.Write(s.errBuf)
-	s.rec.BytesOut += uint64(n)
+	x.errBuf = mysqlwire.OpenPacket(x.errBuf[:0])
+	x.errBuf = mysqlwire.ClosePacket(p.AppendTo(x.errBuf), 0, seq)
+	n, err := x.client.Write(x.errBuf)
+	x.rec.BytesOut += uint64(n)
 	if err != nil {
 		return fmt.Errorf("%w: write an error: %w", errClientDisconnected, err)
 	}
@@ -60,9 +61,9 @@ func (s *session) sendError(seq uint8, e *clientError, withState bool) error {
 }
 
 // violation sends an error to a client that broke the protocol and ends its session.
-func (s *session) violation(seq uint8, errno mysqlwire.Errno, msg string) error {
+func (x *relayer) violation(seq uint8, errno mysqlwire.Errno, msg string) error {
 	e := &clientError{errno: errno, msg: msg}
-	_ = s.sendError(seq, e, true)
-	s.drainClient()
+	_ = x.sendError(seq, e, true)
+	x.drainClient()
 	return fmt.Errorf("%w: %w", errProtocol, e)
 }

@@ -14,53 +14,53 @@ import (
 // forward passes the current command to the backend: a buffered command in one write, a longer one in pieces
 // as they arrive, which t digests unless it is nil. The buffered bytes stay in the client's buffer until
 // consume.
-func (s *session) forward(t *longStatement) error {
-	if s.msg.whole {
-		if _, err := s.backend.Write(s.client.Buffered()[:s.msg.size]); err != nil {
-			return s.writeFailed(err)
+func (x *relayer) forward(t *longStatement) error {
+	if x.msg.whole {
+		if _, err := x.backend.Write(x.client.Buffered()[:x.msg.size]); err != nil {
+			return x.writeFailed(err)
 		}
 		return nil
 	}
-	return s.stream(t, false)
+	return x.stream(t, false)
 }
 
 // stream forwards or discards a command that is longer than its buffered part.
-func (s *session) stream(t *longStatement, discard bool) error {
-	h := mysqlwire.ParseHeader(s.client.Buffered())
+func (x *relayer) stream(t *longStatement, discard bool) error {
+	h := mysqlwire.ParseHeader(x.client.Buffered())
 	p := packets{size: h.Len, left: h.Len, last: h.Len < mysqlwire.MaxPayload}
 	at, sent := mysqlwire.HeaderLen, false
 	for {
-		b := s.client.Buffered()
+		b := x.client.Buffered()
 		n, err := p.walk(b, at, t)
 		if err != nil {
-			return s.violation(p.seq+1, mysqlwire.ErrnoPacketsOutOfOrder, err.Error())
+			return x.violation(p.seq+1, mysqlwire.ErrnoPacketsOutOfOrder, err.Error())
 		}
-		s.msg.size, s.msg.body = 0, nil
+		x.msg.size, x.msg.body = 0, nil
 		at = 0
 		switch {
 		case p.done:
-			s.msg.seq = p.seq
+			x.msg.seq = p.seq
 			if t != nil {
 				if e := t.before(); e != nil {
-					return s.refuseLong(t, e, b[:n], p.size, sent)
+					return t.refuseLong(t, e, b[:n], p.size, sent)
 				}
 			}
 		case t != nil:
-			discard = discard || s.refusedParts(b[:n], p.size-p.left, sent)
+			discard = discard || x.refusedParts(b[:n], p.size-p.left, sent)
 			at = min(n, heldBack)
 			n -= at
 		}
 		if discard {
-			s.client.Discard(n)
-			s.rec.BytesIn += uint64(n)
-		} else if err := s.forwardClient(n); err != nil {
+			x.client.Discard(n)
+			x.rec.BytesIn += uint64(n)
+		} else if err := x.forwardClient(n); err != nil {
 			return err
 		}
 		if p.done {
 			return nil
 		}
 		sent = sent || n > 0 && !discard
-		if err := s.fillClient(); err != nil {
+		if err := x.fillClient(); err != nil {
 			return err
 		}
 	}
@@ -112,31 +112,31 @@ func (p *packets) walk(b []byte, at int, t *longStatement) (n int, err error) {
 // size, sends an error before it closes; that error is relayed. The remaining bytes from the client are then
 // discarded for a short time, because closing with unread bytes would destroy the error on its way to the
 // client. Without such an error the connection is closed: see backendGone.
-func (s *session) writeFailed(err error) error {
-	_ = s.backend.SetReadDeadline(time.Now().Add(time.Second))
-	for s.backend.Fill() == nil && len(s.backend.Buffered()) < s.backend.Size() {
+func (x *relayer) writeFailed(err error) error {
+	_ = x.backend.SetReadDeadline(time.Now().Add(time.Second))
+	for x.backend.Fill() == nil && len(x.backend.Buffered()) < x.backend.Size() {
 		continue
 	}
-	b := s.backend.Buffered()
+	b := x.backend.Buffered()
 	if !isErrorPacket(b) {
-		return s.backendGone(err)
+		return x.backendGone(err)
 	}
-	_, _ = s.client.Write(b)
-	s.drainClient()
+	_, _ = x.client.Write(b)
+	x.drainClient()
 	return fmt.Errorf("%w: pass a command on: %w", errBackendGone, err)
 }
 
 // drainClient discards the current command and further bytes from the client for at most a second.
-func (s *session) drainClient() {
-	s.msg.size = 0
-	s.drain()
+func (x *relayer) drainClient() {
+	x.msg.size = 0
+	x.drain()
 }
 
 // consume removes the current command from the client's buffer.
-func (s *session) consume() {
-	s.client.Discard(s.msg.size)
-	s.msg.size = 0
-	s.msg.body = nil
+func (x *relayer) consume() {
+	x.client.Discard(x.msg.size)
+	x.msg.size = 0
+	x.msg.body = nil
 }
 
 func isErrorPacket(b []byte) bool {
@@ -147,26 +147,26 @@ func isErrorPacket(b []byte) bool {
 // pipe relays both directions uninspected until either ends. The response to a BINLOG DUMP or to the subscription
 // of group replication is a stream, after which servers close the connection. A server that refuses the command reads the next one, which has to be
 // checked and recorded like any other.
-func (s *session) pipe() error {
-	if err := s.forward(nil); err != nil {
+func (x *relayer) pipe() error {
+	if err := x.forward(nil); err != nil {
 		return err
 	}
-	s.consume()
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-	for len(s.backend.Buffered()) <= mysqlwire.HeaderLen {
-		if err := s.fillBackend(); err != nil {
+	x.consume()
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	for len(x.backend.Buffered()) <= mysqlwire.HeaderLen {
+		if err := x.fillBackend(); err != nil {
 			return err
 		}
 	}
-	if s.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {
-		return s.relay()
+	if x.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {
+		return x.relay()
 	}
-	s.phase.Store(phasePipe)
-	if err := s.detach(); err != nil {
+	x.phase.Store(phasePipe)
+	if err := x.detach(); err != nil {
 		return err
 	}
 	var err error
-	s.task.Block(func() { err = s.copyBothWays() })
+	x.task.Block(func() { err = x.copyBothWays() })
 	return err
 }
 
@@ -199,4 +199,79 @@ func buffered(c *mysqlconn.Conn) io.Reader {
 	b := bytes.Clone(c.Buffered())
 	c.Discard(len(b))
 	return io.MultiReader(bytes.NewReader(b), c.NetConn())
+}
+
+// bufferCommand reads the command's first packet, up to n bytes.
+func (x *relayer) bufferCommand(n int) error {
+	total := min(mysqlwire.HeaderLen+mysqlwire.ParseHeader(x.client.Buffered()).Len, n)
+	if total > x.client.Size() {
+		x.borrowClient(total)
+	}
+	if err := x.readRest(total); err != nil {
+		return err
+	}
+	x.msg.size = total
+	x.msg.body = x.client.Buffered()[mysqlwire.HeaderLen:total:total]
+	return nil
+}
+
+// readRest reads the command up to n bytes.
+func (x *relayer) readRest(n int) error {
+	for len(x.client.Buffered()) < n {
+		if err := x.fillClient(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillClient reads more of a command whose first bytes have arrived.
+func (x *relayer) fillClient() error {
+	x.markReading(true)
+	defer x.markReading(false)
+	for {
+		err := x.client.Fill()
+		switch {
+		case err == nil:
+			return nil
+		case isTimeout(err):
+			if err := x.interruptedBusy(); err != nil {
+				return err
+			}
+		case errors.Is(err, mysqlconn.ErrBufferFull):
+			panic("BUG: a command longer than the buffer that was taken for it")
+		default:
+			return fmt.Errorf("%w: within a command: %w", errClientDisconnected, err)
+		}
+	}
+}
+
+// markReading marks the session as waiting for the rest of a command; the sweeper reads the mark.
+func (x *relayer) markReading(waits bool) {
+	if x.srv.opts.IdleTimeout > 0 {
+		x.idleSince.Store(int64(time.Since(x.srv.started)))
+		x.reading.Store(waits)
+	}
+}
+
+// discardRest reads the rest of a command that is not buffered whole, and discards it.
+func (x *relayer) discardRest() error {
+	if x.msg.whole {
+		return nil
+	}
+	return x.stream(nil, true)
+}
+
+// insertTypes inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
+func (x *relayer) insertTypes(at int, types []byte) {
+	x.msg.body[at] = 1
+	if want := len(x.client.Buffered()) + len(types); want > x.client.Size() {
+		x.borrowClient(want)
+	}
+	copy(x.client.Insert(mysqlwire.HeaderLen+at+1, len(types)), types)
+	x.msg.size += len(types)
+	b := x.client.Buffered()
+	x.msg.body = b[mysqlwire.HeaderLen:x.msg.size:x.msg.size]
+	n := len(x.msg.body)
+	b[0], b[1], b[2] = byte(n), byte(n>>8), byte(n>>16)
 }

@@ -240,20 +240,20 @@ func (r *registry) tasks(of func(*session) bool) (sessions []*session, tasks []*
 }
 
 // isRunning reports whether the record is of a command in flight. It is called while the session is suspended, as info is.
-func (s *session) isRunning() bool {
-	return s.inCommand() && s.rec.Start.Equal(s.msg.start)
+func (x *relayer) isRunning() bool {
+	return x.inCommand() && x.rec.Start.Equal(x.msg.start)
 }
 
 // inCommand reports whether a command has arrived and its response is not finished.
-func (s *session) inCommand() bool {
-	if s.query == nil || s.msg.start.IsZero() {
+func (x *relayer) inCommand() bool {
+	if x.query == nil || x.msg.start.IsZero() {
 		return false
 	}
-	switch s.phase.Load() {
+	switch x.phase.Load() {
 	case phaseBusy:
 		return true
 	case phasePaused:
-		return s.msg.size > 0
+		return x.msg.size > 0
 	}
 	return false
 }
@@ -402,9 +402,9 @@ func (s *session) endHold() {
 }
 
 // killedError is the error for the client of a killed session.
-func (s *session) killedError() *clientError {
+func (x *relayer) killedError() *clientError {
 	e := &clientError{errno: mysqlwire.ErrnoQueryInterrupted, msg: "Tare closed this connection: an operator killed the session"}
-	if s.modes.maria {
+	if x.modes.maria {
 		e.errno = mysqlwire.ErrnoConnectionKilled
 	}
 	return e

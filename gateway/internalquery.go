@@ -43,9 +43,9 @@ func (s *session) ensureModes() error {
 }
 
 // internalFailed returns the end of a session that could not read the response to an internal query.
-func (s *session) internalFailed(err error) error {
+func (x *relayer) internalFailed(err error) error {
 	if broken, ok := errors.AsType[*protocolError](err); ok {
-		return s.backendBroken(broken.err)
+		return x.backendBroken(broken.err)
 	}
 	return err
 }
@@ -126,50 +126,50 @@ func (e *protocolError) Error() string { return e.err.Error() }
 
 // internalQuery sends an internal query to the backend between commands. The response is one row of three columns and
 // fits the buffer.
-func (s *session) internalQuery(sql string) error {
-	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), s.caps)
-	_, err := s.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
+func (x *relayer) internalQuery(sql string) error {
+	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), []byte(sql), x.caps)
+	_, err := x.backend.Write(mysqlwire.ClosePacket(q, 0, 0))
 	return err
 }
 
 // readInternalRow reads the response to internalQuery; fill reads more of it. The row is a view of the buffer, valid until the
 // next read; it is nil if the server responded with something else.
-func (s *session) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
-	s.internal = true
-	defer func() { s.internal = false }()
+func (x *relayer) readInternalRow(fill func() error) (row mysqlwire.TextRow, status mysqlwire.Status, err error) {
+	x.internal = true
+	defer func() { x.internal = false }()
 	var r mysqlwire.Response
 	for done := false; !done; {
 		if err := fill(); err != nil {
 			return nil, 0, err
 		}
-		r.Begin(mysqlwire.ComQuery, s.caps, 1)
-		_, ev, err := r.Scan(s.backend.Buffered())
+		r.Begin(mysqlwire.ComQuery, x.caps, 1)
+		_, ev, err := r.Scan(x.backend.Buffered())
 		if err != nil {
 			return nil, 0, &protocolError{err}
 		}
 		done = ev == mysqlwire.EventDone
 	}
 	if r.Rows == 1 {
-		if row, err = s.modesRow(s.backend.Buffered()); err != nil {
+		if row, err = threeColumns(x.backend.Buffered(), x.caps); err != nil {
 			return nil, 0, &protocolError{err}
 		}
 	}
-	s.backend.Discard(len(s.backend.Buffered()))
+	x.backend.Discard(len(x.backend.Buffered()))
 	return row, r.Status, nil
 }
 
-// modesRow returns the single row in the response to modesQuery.
-func (s *session) modesRow(b []byte) (row mysqlwire.TextRow, err error) {
+// threeColumns returns the single row of three columns in a response.
+func threeColumns(b []byte, caps mysqlwire.Capability) (row mysqlwire.TextRow, err error) {
 	var h mysqlwire.ResultHeader
 	p, b, err := cutPacket(b)
 	if err == nil {
-		err = h.Decode(p, s.caps)
+		err = h.Decode(p, caps)
 	}
 	skip := 3 // definitions
 	if h.NoDefinitions {
 		skip = 0
 	}
-	if !s.caps.Has(mysqlwire.CapDeprecateEOF) {
+	if !caps.Has(mysqlwire.CapDeprecateEOF) {
 		skip++
 	}
 	for range skip + 1 {

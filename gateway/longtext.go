@@ -24,14 +24,14 @@ func (s *session) longText() error {
 	}
 	s.digester.Reset(s.modes.mode)
 	if s.msg.cmd == mysqlwire.ComQuery && s.executesSeveral() && s.srv.opts.Planner.HasRules() {
-		s.parts = newParts(s)
+		s.parts = newParts(&s.modes, s.task)
 	}
 	l := &longStatement{session: s, skip: len(s.msg.body) - len(sql), keep: s.srv.opts.Log.OriginalText()}
 	if err = s.forward(l); err == nil && !l.refused {
 		s.sent = time.Now()
 		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 		if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
-			err = s.renumber()
+			err = s.renumber(&s.statements)
 		}
 		if err == nil {
 			err = s.relay()
@@ -88,20 +88,6 @@ func (l *longStatement) before() *clientError {
 	l.planText(l.digester.Text(), digest, false)
 	l.rec.Plan = l.sent.Sub(arrived)
 	return l.textRefusal()
-}
-
-// refusedParts overwrites a refused one of several statements in a piece that is not the last. It reports whether the
-// server receives nothing of the text, since it has received nothing and the first statement is refused.
-func (s *session) refusedParts(piece []byte, in int, sent bool) (discard bool) {
-	j := s.parts
-	if j == nil || j.refused == nil {
-		return false
-	}
-	if !sent && j.start == 0 {
-		return true
-	}
-	j.blank(piece, in, false)
-	return false
 }
 
 // refuseLong refuses a statement whose last piece is the end of the client's buffer, and whose last packet has in bytes

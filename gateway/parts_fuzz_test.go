@@ -30,9 +30,9 @@ func FuzzParts(f *testing.F) {
 		text = text[:min(len(text), 4096)]
 		m := sqldigest.Mode(mode & 31)
 		judge := func(text []byte, piece int) *parts {
-			s := &session{srv: &Server{opts: Options{Planner: planner}}, modes: modes{planner: planner, mode: m, schema: "app", user: "u"}}
-			s.modes.scope = s.modes.scopeIn(s.modes.schema, s.modes.mode)
-			j := newParts(s)
+			session := &modes{planner: planner, mode: m, schema: "app", user: "u"}
+			session.rescope()
+			j := newParts(session, nil)
 			for n := 0; n < len(text); n += piece {
 				j.see(text[n:min(n+piece, len(text))])
 			}

@@ -14,14 +14,15 @@ import (
 
 // The prepared statements of a session, known by the backend's ids.
 type prepared struct {
-	byID  map[uint32]*preparedStatement
-	last  uint32 // the most recently prepared id
-	top   uint32 // the highest id the client has received, once the session has moved
-	moved bool   // the server's ids differ from the client's
-	lost  bool   // a statement was not kept
-	stale bool   // the server has a last prepared statement, although a later PREPARE failed
-	bytes int    // size of texts and parameter types
-	heap  int    // bytes that the statements take on the heap, without the map
+	byID   map[uint32]*preparedStatement
+	last   uint32 // the most recently prepared id
+	top    uint32 // the highest id the client has received, once the session has moved
+	remote uint32 // the server's id of the one that is being prepared, if moved
+	moved  bool   // the server's ids differ from the client's
+	lost   bool   // a statement was not kept
+	stale  bool   // the server has a last prepared statement, although a later PREPARE failed
+	bytes  int    // size of texts and parameter types
+	heap   int    // bytes that the statements take on the heap, without the map
 }
 
 // Bounds of a session's memory for prepared statements. Statements past them are relayed and counted, without

@@ -51,31 +51,25 @@ func newQuery(srv *Server) *query {
 // giveQuery lends the session's query to the loop; no statement is in progress. As with read buffers, waiting
 // sessions have none, and active ones reuse the most recently used, which are in the CPU's caches. A session with
 // private read buffers keeps its query.
-func (s *session) giveQuery() {
-	q := s.query
-	s.query, q.msg = nil, message{}
-	if len(s.readers.queries) >= maxFreeReads {
-		s.srv.queryBytes.Add(-q.charged)
-		return
+func (x *relayer) giveQuery() {
+	q := x.query
+	x.query, q.msg = nil, message{}
+	if !x.readers.putQuery(q) {
+		x.srv.queryBytes.Add(-q.charged)
 	}
-	s.readers.queries = append(s.readers.queries, q)
 }
 
 // takeQuery undoes giveQuery.
-func (s *session) takeQuery() {
-	n := len(s.readers.queries)
-	if n == 0 {
-		s.query = newQuery(s.srv)
-		return
+func (x *relayer) takeQuery() {
+	if x.query = x.readers.getQuery(); x.query == nil {
+		x.query = newQuery(x.srv)
 	}
-	s.query = s.readers.queries[n-1]
-	s.readers.queries = s.readers.queries[:n-1]
 }
 
 // dropQuery leaves the query of a session that ends to the garbage collector: a panic may have left anything in it.
-func (s *session) dropQuery() {
-	if q := s.query; q != nil {
-		s.srv.queryBytes.Add(-q.charged)
+func (x *relayer) dropQuery() {
+	if q := x.query; q != nil {
+		x.srv.queryBytes.Add(-q.charged)
 	}
 }
 
@@ -211,3 +205,41 @@ func (q *query) keepViews() {
 		r.BindNames[i] = bytes.Clone(r.BindNames[i])
 	}
 }
+
+// refusedParts overwrites a refused one of several statements in a piece that is not the last. It reports whether the
+// server receives nothing of the text, since it has received nothing and the first statement is refused.
+func (q *query) refusedParts(piece []byte, in int, sent bool) (discard bool) {
+	j := q.parts
+	if j == nil || j.refused == nil {
+		return false
+	}
+	if !sent && j.start == 0 {
+		return true
+	}
+	j.blank(piece, in, false)
+	return false
+}
+
+// withoutSignal returns the end of a refused text's response without the error in place of the refused statement.
+// Another end is the result of the command.
+func (q *query) withoutSignal(b []byte) []byte {
+	if q.parts.failed(&q.resp) {
+		return b[:len(b)-mysqlwire.HeaderLen-len(q.resp.Last)]
+	}
+	q.failed = nil
+	return b
+}
+
+// dropViews drops views of the finished statement. They point into buffers that may belong to the pool, where
+// they would show the next session's bytes, or that the pool has dropped and the views would keep alive: an
+// idle session retains no text.
+func (x *relayer) dropViews() {
+	x.plan = nil
+	if !x.borrowed[clientSide] && !x.borrowed[backendSide] && x.digester.HeapObjects()[0] <= keptDigest {
+		return
+	}
+	x.clear()
+}
+
+// keptDigest is the longest normalized text that stays with an idle session, in bytes.
+const keptDigest = 16 << 10

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/mysql/sqlplan"
@@ -127,25 +128,6 @@ func (s *session) failAtServer(commands [][]byte, e *clientError) error {
 	return nil
 }
 
-// skipResponse reads the response to a command, whose first packet has sequence number seq, and discards it. It
-// returns the number of the response's error.
-func (s *session) skipResponse(cmd mysqlwire.Command, seq uint8) (errno uint16, err error) {
-	var r mysqlwire.Response
-	for r.Begin(cmd, s.caps, seq); ; {
-		n, ev, err := r.Scan(s.backend.Buffered())
-		s.backend.Discard(n)
-		switch {
-		case err != nil:
-			return 0, s.backendBroken(err)
-		case ev == mysqlwire.EventDone:
-			return r.Errno, nil
-		}
-		if err := s.fillBackend(); err != nil {
-			return 0, err
-		}
-	}
-}
-
 // maxSignalText is the maximum length of MESSAGE_TEXT on MySQL; MariaDB permits more.
 const maxSignalText = 128
 
@@ -185,14 +167,6 @@ func (e *clientError) signalText() string {
 	return e.msg[:n]
 }
 
-// discardRest reads the rest of a command that is not buffered whole, and discards it.
-func (s *session) discardRest() error {
-	if s.msg.whole {
-		return nil
-	}
-	return s.stream(nil, true)
-}
-
 // takesSeveral reports whether the connection permits several statements in one text.
 func (s *session) takesSeveral() bool {
 	switch s.multi {
@@ -204,22 +178,13 @@ func (s *session) takesSeveral() bool {
 	return s.caps.Has(mysqlwire.CapMultiStatements)
 }
 
-// withoutSignal returns the end of a refused text's response without the error in place of the refused statement.
-// Another end is the result of the command.
-func (s *session) withoutSignal(b []byte) []byte {
-	if s.parts.failed(&s.resp) {
-		return b[:len(b)-mysqlwire.HeaderLen-len(s.resp.Last)]
-	}
-	s.failed = nil
-	return b
-}
-
 // parts judges the statements of a text, which semicolons separate, one by one. A refused one is overwritten, with all
 // that follows, by a text that the server cannot parse: the server executes the statements before it, and then fails.
 // A semicolon in the body of stored code separates too: its parts are judged as statements, and a definition of which
 // one is overwritten has no end.
 type parts struct {
-	*session
+	modes    *modes
+	task     *netloop.Task
 	digester sqldigest.Digester
 	after    sqlplan.After // of the statements before the current one
 	refused  *sqlplan.Plan
@@ -237,9 +202,9 @@ type parts struct {
 	counted bool           // further statements have a result
 }
 
-func newParts(s *session) *parts {
-	j := &parts{session: s, counted: true}
-	j.digester.Reset(s.modes.mode)
+func newParts(m *modes, task *netloop.Task) *parts {
+	j := &parts{modes: m, task: task, counted: true}
+	j.digester.Reset(m.mode)
 	return j
 }
 
@@ -250,7 +215,7 @@ func (s *session) judgeParts() {
 	if s.msg.cmd != mysqlwire.ComQuery || bytes.IndexByte(sql, ';') < 0 || !s.executesSeveral() {
 		return
 	}
-	s.parts = newParts(s)
+	s.parts = newParts(&s.modes, s.task)
 	for piece := range slices.Chunk(sql, blockText) {
 		s.parts.see(piece)
 	}
@@ -308,7 +273,7 @@ func (j *parts) judge() {
 	if j.digester.Divergent() {
 		scope = scope.Divergent()
 	}
-	plan := j.srv.opts.Planner.Get(digest, scope)
+	plan := j.modes.planner.Get(digest, scope)
 	if plan == nil {
 		plan = j.makePart(sqlplan.Statement{SQL: text, After: j.after, Text: text, Digest: digest, Scope: scope, Schema: []byte(j.modes.schema), User: []byte(j.modes.user), Mode: j.modes.mode})
 	}
@@ -328,22 +293,9 @@ func (j *parts) judge() {
 	}
 }
 
-// follow applies the effects of the statements before the refused one.
-func (j *parts) follow() {
-	if j.effects.Has(sqlplan.EffectSchema) {
-		j.srv.opts.Planner.Invalidate()
-	}
-	if j.effects.Any(statefulEffects) {
-		j.track(j.effects)
-	}
-	if j.effects.Any(readingEffects | sqlplan.EffectUnknown) {
-		j.modes.forget()
-	}
-}
-
 // makePart parses a statement outside the loop.
 func (j *parts) makePart(st sqlplan.Statement) (plan *sqlplan.Plan) {
-	j.task.Block(func() { plan = j.srv.opts.Planner.Plan(st) })
+	j.task.Block(func() { plan = j.modes.planner.Plan(st) })
 	return plan
 }
 
@@ -452,7 +404,7 @@ func (s *session) endParts(e *clientError) error {
 		s.afterStatement()
 		return nil
 	}
-	s.parts.follow()
+	s.followParts(s.parts.effects)
 	s.resp.Errno = 0
 	if s.resp.Results--; s.resp.Results == 0 {
 		s.sent = time.Time{}
@@ -462,4 +414,17 @@ func (s *session) endParts(e *clientError) error {
 		return err
 	}
 	return s.sendError(seq, e, true)
+}
+
+// followParts applies the effects of the statements before the refused one.
+func (s *session) followParts(effects sqlplan.Effect) {
+	if effects.Has(sqlplan.EffectSchema) {
+		s.srv.opts.Planner.Invalidate()
+	}
+	if effects.Any(statefulEffects) {
+		s.track(effects)
+	}
+	if effects.Any(readingEffects | sqlplan.EffectUnknown) {
+		s.modes.forget()
+	}
 }

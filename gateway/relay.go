@@ -1,73 +1,107 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
+// A relayer passes a client's commands to the backend, and relays their responses. It does not read what they say, apart from
+// the end of each response and the status in it.
+type relayer struct {
+	*query // the current command: fields that every statement uses; nil while the session waits for one on its loop
+	link
+	modes modes
+
+	srv      *Server
+	to       *target              // the server of backend
+	counters *stripe              // of the loop
+	caps     mysqlwire.Capability // with the client, and so with the backend
+	connID   uint32               // the backend's id of the connection
+	internal bool                 // the backend executes an internal query
+	errBuf   []byte
+
+	// Fields that other goroutines read.
+	phase     atomic.Uint32
+	commands  atomic.Uint32 // received
+	reading   atomic.Bool   // waits for the rest of a command
+	idleSince atomic.Int64  // when the session started to wait for a command, in nanoseconds since the server's start
+}
+
+// Phases of a session.
+const (
+	phaseLogin uint32 = iota
+	phaseIdle
+	phaseBusy
+	phaseOpen   // waits for a command that continues a unit of work: see isOpen
+	phasePaused // waits for the gate to open
+	phasePipe   // relays a stream uninspected
+)
+
 // relay forwards the response that s.resp has started to the client, from buffer to buffer, while s.resp
 // tracks it.
-func (s *session) relay() error {
+func (x *relayer) relay() error {
 	for {
-		b := s.backend.Buffered()
-		n, ev, err := s.resp.Scan(b)
+		b := x.backend.Buffered()
+		n, ev, err := x.resp.Scan(b)
 		out := b[:n]
-		if ev == mysqlwire.EventDone && s.failed != nil {
-			out = s.withoutSignal(out)
+		if ev == mysqlwire.EventDone && x.failed != nil {
+			out = x.withoutSignal(out)
 		}
 		if n > 0 {
-			if _, werr := s.client.Write(out); werr != nil {
-				return s.clientGone(werr)
+			if _, werr := x.client.Write(out); werr != nil {
+				return x.clientGone(werr)
 			}
-			s.rec.BytesOut += uint64(len(out))
-			s.backend.Discard(n)
+			x.rec.BytesOut += uint64(len(out))
+			x.backend.Discard(n)
 		}
 		if err != nil {
-			return s.backendBroken(err)
+			return x.backendBroken(err)
 		}
 		switch ev {
 		case mysqlwire.EventDone:
-			if s.resp.SeenStatus {
-				s.modes.setStatus(s.resp.Status)
+			if x.resp.SeenStatus {
+				x.modes.setStatus(x.resp.Status)
 			}
 			return nil
 		case mysqlwire.EventInfile:
-			if err := s.infile(); err != nil {
+			if err := x.infile(); err != nil {
 				return err
 			}
 			continue
 		}
-		if len(b) == s.backend.Size() { // a long response
-			s.borrowBackend()
+		if len(b) == x.backend.Size() { // a long response
+			x.borrowBackend()
 		}
-		if err := s.fillBackend(); err != nil {
+		if err := x.fillBackend(); err != nil {
 			return err
 		}
 	}
 }
 
 // fillBackend reads more of the response.
-func (s *session) fillBackend() error {
+func (x *relayer) fillBackend() error {
 	for {
-		if s.halfClosed && !s.internal {
-			s.passEnd(s.msg.size)
+		if x.halfClosed && !x.internal {
+			x.passEnd(x.msg.size)
 		}
-		s.awaitBytes(backendSide)
-		err := s.backend.Fill()
+		x.awaitBytes(backendSide)
+		err := x.backend.Fill()
 		switch {
 		case err == nil:
-			s.received()
+			x.received()
 			return nil
 		case isTimeout(err):
-			if err := s.interruptedRelay(); err != nil {
+			if err := x.interruptedRelay(); err != nil {
 				return err
 			}
 		default:
-			return s.backendGone(err)
+			return x.backendGone(err)
 		}
 	}
 }
@@ -75,69 +109,69 @@ func (s *session) fillBackend() error {
 // backendGone ends a session whose backend closed the connection within a command. The client's connection is
 // closed without a packet, as the server would close it: after an error packet drivers and pools keep the
 // connection for later statements. The reason is in the record and the log.
-func (s *session) backendGone(err error) error {
-	if s.ended {
+func (x *relayer) backendGone(err error) error {
+	if x.ended {
 		return fmt.Errorf("%w: while its statement was running", errClientDisconnected)
 	}
 	reason := err
 	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")
 	}
-	s.failed = &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-		"Tare lost backend %s during %s: %v", s.to.Addr, s.msg.cmd, reason)}
-	return fmt.Errorf("%w: %w", errBackendGone, s.failed)
+	x.failed = &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+		"Tare lost backend %s during %s: %v", x.to.Addr, x.msg.cmd, reason)}
+	return fmt.Errorf("%w: %w", errBackendGone, x.failed)
 }
 
 // backendBroken ends a session whose backend violates the protocol, as backendGone does.
-func (s *session) backendBroken(err error) error {
-	s.failed = &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
-		"Tare got a malformed response from backend %s to %s: %v", s.to.Addr, s.msg.cmd, err)}
-	return fmt.Errorf("%w: %w", errBackendGone, s.failed)
+func (x *relayer) backendBroken(err error) error {
+	x.failed = &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
+		"Tare got a malformed response from backend %s to %s: %v", x.to.Addr, x.msg.cmd, err)}
+	return fmt.Errorf("%w: %w", errBackendGone, x.failed)
 }
 
 // endWith sends an error as the end of the response if the response is at a packet boundary; otherwise it can
 // only close the connection.
-func (s *session) endWith(e *clientError) {
-	s.failed = e
-	if s.resp.AtBoundary() {
-		_ = s.sendError(s.resp.NextSeq(), e, true)
+func (x *relayer) endWith(e *clientError) {
+	x.failed = e
+	if x.resp.AtBoundary() {
+		_ = x.sendError(x.resp.NextSeq(), e, true)
 	}
 }
 
 // clientGone handles a failed write to the client. It stops the backend's statement.
-func (s *session) clientGone(err error) error {
-	if !s.resp.Done() {
-		s.killStatement()
+func (x *relayer) clientGone(err error) error {
+	if !x.resp.Done() {
+		x.killStatement()
 	}
 	return fmt.Errorf("%w: write a response: %w", errClientDisconnected, err)
 }
 
 // killStatement stops the backend's statement for a disconnected client if there is an account for KILL;
 // otherwise the backend stops when it notices that its connection is closed.
-func (s *session) killStatement() {
-	if s.srv.opts.Kill == nil {
+func (x *relayer) killStatement() {
+	if x.srv.opts.Kill == nil {
 		return
 	}
-	s.task.Block(func() {
-		if err := s.srv.opts.Kill(s.to.Addr, s.connID); err != nil {
-			s.srv.opts.Diag.Warn("kill of the statement of a disconnected client failed",
-				"backend", s.to.Addr, "connection", s.connID, "error", err)
+	x.task.Block(func() {
+		if err := x.srv.opts.Kill(x.to.Addr, x.connID); err != nil {
+			x.srv.opts.Diag.Warn("kill of the statement of a disconnected client failed",
+				"backend", x.to.Addr, "connection", x.connID, "error", err)
 			return
 		}
-		s.counters.kills.Add(1)
+		x.counters.kills.Add(1)
 	})
 }
 
 // infile relays a LOCAL INFILE: the client's packets through the empty one.
-func (s *session) infile() error {
-	s.keepViews()
-	s.consume()
-	if s.client.Size() < relayBuffer {
-		s.borrowClient(relayBuffer)
+func (x *relayer) infile() error {
+	x.keepViews()
+	x.consume()
+	if x.client.Size() < relayBuffer {
+		x.borrowClient(relayBuffer)
 	}
-	seq, left, long := s.resp.NextSeq(), 0, false
+	seq, left, long := x.resp.NextSeq(), 0, false
 	for {
-		b := s.client.Buffered()
+		b := x.client.Buffered()
 		n := 0
 		for done := false; !done; {
 			k := min(left, len(b)-n)
@@ -147,7 +181,7 @@ func (s *session) infile() error {
 			}
 			h := mysqlwire.ParseHeader(b[n:])
 			if h.Seq != seq {
-				return s.violation(seq, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
+				return x.violation(seq, mysqlwire.ErrnoPacketsOutOfOrder, fmt.Sprintf(
 					"Got packets out of order: sequence number %d within LOCAL INFILE, want %d", h.Seq, seq))
 			}
 			seq++
@@ -156,29 +190,29 @@ func (s *session) infile() error {
 			done = left == 0 && !long // an empty packet after a full one ends that message, not the file
 			long = h.Len == mysqlwire.MaxPayload
 			if done {
-				s.resp.ResumeInfile(seq)
-				return s.forwardClient(n)
+				x.resp.ResumeInfile(seq)
+				return x.forwardClient(n)
 			}
 		}
-		if err := s.forwardClient(n); err != nil {
+		if err := x.forwardClient(n); err != nil {
 			return err
 		}
-		if err := s.fillClient(); err != nil {
+		if err := x.fillClient(); err != nil {
 			return err
 		}
 	}
 }
 
 // forwardClient writes the first n buffered client bytes to the backend and consumes them.
-func (s *session) forwardClient(n int) error {
+func (x *relayer) forwardClient(n int) error {
 	if n == 0 {
 		return nil
 	}
-	_, err := s.backend.Write(s.client.Buffered()[:n])
-	s.client.Discard(n)
-	s.rec.BytesIn += uint64(n)
+	_, err := x.backend.Write(x.client.Buffered()[:n])
+	x.client.Discard(n)
+	x.rec.BytesIn += uint64(n)
 	if err != nil {
-		return s.writeFailed(err)
+		return x.writeFailed(err)
 	}
 	return nil
 }
@@ -187,47 +221,104 @@ func (s *session) forwardClient(n int) error {
 // sends an error after COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE of an unknown statement, which would
 // otherwise be taken for the response to the next command. A COM_PING after the command marks where such
 // packets end. Of consecutive commands without a response, only the last one is followed by a COM_PING.
-func (s *session) unsolicited() error {
-	if s.modes.mode.Server().Kind != sqldigest.ServerTiDB || s.nextHasNoResponse() {
+func (x *relayer) unsolicited() error {
+	if x.modes.mode.Server().Kind != sqldigest.ServerTiDB || x.nextHasNoResponse() {
 		return nil
 	}
 	ping := [...]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}
-	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
-	if _, err := s.backend.Write(ping[:]); err != nil {
-		return s.writeFailed(err)
+	x.resp.Begin(mysqlwire.ComPing, x.caps, 1)
+	if _, err := x.backend.Write(ping[:]); err != nil {
+		return x.writeFailed(err)
 	}
 	for {
-		b := s.backend.Buffered()
-		n, ev, err := s.resp.Scan(b)
+		b := x.backend.Buffered()
+		n, ev, err := x.resp.Scan(b)
 		if n > 0 {
-			if s.resp.Errno != 0 {
-				if _, err := s.client.Write(b[:n]); err != nil {
-					return s.clientGone(err)
+			if x.resp.Errno != 0 {
+				if _, err := x.client.Write(b[:n]); err != nil {
+					return x.clientGone(err)
 				}
 			}
-			s.backend.Discard(n)
+			x.backend.Discard(n)
 		}
 		switch {
 		case err != nil:
-			return s.backendBroken(err)
+			return x.backendBroken(err)
 		case ev != mysqlwire.EventDone:
-			if err := s.fillBackend(); err != nil {
+			if err := x.fillBackend(); err != nil {
 				return err
 			}
-		case s.resp.Errno == 0:
+		case x.resp.Errno == 0:
 			return nil
 		default:
-			s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
+			x.resp.Begin(mysqlwire.ComPing, x.caps, 1)
 		}
 	}
 }
 
 // nextHasNoResponse reports whether the next buffered command has no response either.
-func (s *session) nextHasNoResponse() bool {
-	b := s.client.Buffered()[s.msg.size:]
+func (x *relayer) nextHasNoResponse() bool {
+	b := x.client.Buffered()[x.msg.size:]
 	if len(b) <= mysqlwire.HeaderLen {
 		return false
 	}
 	cmd := mysqlwire.Command(b[mysqlwire.HeaderLen])
 	return cmd == mysqlwire.ComStmtSendLongData || cmd == mysqlwire.ComStmtClose
+}
+
+// exchange forwards a command and relays its response.
+func (x *relayer) exchange() error {
+	if err := x.forward(nil); err != nil {
+		return err
+	}
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	x.resp.Cursor = x.msg.cursor
+	return x.relay()
+}
+
+// exchangeAs is exchange for a command whose payload was changed.
+func (x *relayer) exchangeAs(payload []byte) error {
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	x.backend.Seq = 0
+	if err := x.backend.WriteMessage(payload); err != nil {
+		return x.writeFailed(err)
+	}
+	return x.relay()
+}
+
+// skipResponse reads the response to a command, whose first packet has sequence number seq, and discards it. It
+// returns the number of the response's error.
+func (x *relayer) skipResponse(cmd mysqlwire.Command, seq uint8) (errno uint16, err error) {
+	var r mysqlwire.Response
+	for r.Begin(cmd, x.caps, seq); ; {
+		n, ev, err := r.Scan(x.backend.Buffered())
+		x.backend.Discard(n)
+		switch {
+		case err != nil:
+			return 0, x.backendBroken(err)
+		case ev == mysqlwire.EventDone:
+			return r.Errno, nil
+		}
+		if err := x.fillBackend(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// renumber replaces the server's number in the response to a PREPARE, which is read next, by one of p.
+func (x *relayer) renumber(p *prepared) error {
+	const idAt = mysqlwire.HeaderLen + 1
+	for {
+		b := x.backend.Buffered()
+		if len(b) > mysqlwire.HeaderLen && b[mysqlwire.HeaderLen] != mysqlwire.MarkOK {
+			return nil
+		}
+		if len(b) >= idAt+4 {
+			binary.LittleEndian.PutUint32(b[idAt:], p.number(binary.LittleEndian.Uint32(b[idAt:])))
+			return nil
+		}
+		if err := x.fillBackend(); err != nil {
+			return err
+		}
+	}
 }

@@ -16,28 +16,20 @@ import (
 // a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
 // fields, except those of control.
 type session struct {
-	*query // the current command: fields that every statement uses; nil while the session waits for one on its loop
-	link
+	relayer
 	control // fields that other goroutines use
 
-	srv      *Server
-	to       *target // the server of backend
-	lane     uint32  // the gate's value while this session's commands may pass
-	counters *stripe
-	writer   uint64 // number of the loop for the log, from 1; 0 without one
+	lane   uint32 // the gate's value while this session's commands may pass
+	writer uint64 // number of the loop for the log, from 1; 0 without one
 
-	modes       modes
 	statements  prepared
 	transaction uint64 // number of the open transaction; 0 outside one
 	open        openTransaction
 	identity    // cold: written at logins
 	moving      // cold: fields for moving to another server
 
-	internal bool // the backend executes an internal query
-
 	hold *killHold // of the last KILL QUERY; nil: there was none
 
-	errBuf  []byte
 	held    int64 // bytes of this session in Server.held
 	weighed int   // buffersOf at the last update of held
 }
@@ -47,8 +39,6 @@ type identity struct {
 	number uint64 // in this process, from 1
 
 	offered mysqlwire.Capability // to the client
-	caps    mysqlwire.Capability // with the client, and so with the backend
-	connID  uint32               // the backend's id of the connection
 
 	charset   uint8  // collation of the client's login
 	maxPacket uint32 // bytes; announced by the client
@@ -60,14 +50,10 @@ type identity struct {
 
 // A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
 type control struct {
-	phase     atomic.Uint32
-	commands  atomic.Uint32       // received
-	side      atomic.Uint32       // of to
-	pin       atomic.Pointer[pin] // why the session cannot move; written by the session
-	shown     shown
-	reading   atomic.Bool                  // waits for the rest of a command
-	served    atomic.Pointer[netloop.Task] // nil until the login is over
-	idleSince atomic.Int64                 // when the session started to wait for a command, in nanoseconds since the server's start
+	side   atomic.Uint32       // of to
+	pin    atomic.Pointer[pin] // why the session cannot move; written by the session
+	shown  shown
+	served atomic.Pointer[netloop.Task] // nil until the login is over
 }
 
 // An openTransaction is what Busy reports of the transaction that is open. Times are since the server's start.
@@ -94,21 +80,12 @@ func (s *session) show() {
 	s.shown.user.Store(&user)
 }
 
-// Phases of a session.
-const (
-	phaseLogin uint32 = iota
-	phaseIdle
-	phaseBusy
-	phaseOpen   // waits for a command that continues a unit of work: see isOpen
-	phasePaused // waits for the gate to open
-	phasePipe   // relays a stream uninspected
-)
-
 func newSession(srv *Server, nc net.Conn) *session {
-	s := &session{srv: srv, query: newQuery(srv), modes: modes{planner: srv.opts.Planner}}
+	s := &session{}
+	s.relayer.srv, s.query, s.counters = srv, newQuery(srv), srv.metrics.stripe()
+	s.modes.planner = srv.opts.Planner
 	s.number = srv.numbers.Add(1)
 	s.link.open(nc, srv.buffers)
-	s.counters = srv.metrics.stripe()
 	return s
 }
 
@@ -195,20 +172,6 @@ func (s *session) turn() error {
 	s.returnBuffers()
 	return err
 }
-
-// dropViews drops views of the finished statement. They point into buffers that may belong to the pool, where
-// they would show the next session's bytes, or that the pool has dropped and the views would keep alive: an
-// idle session retains no text.
-func (s *session) dropViews() {
-	s.plan = nil
-	if !s.borrowed[clientSide] && !s.borrowed[backendSide] && s.digester.HeapObjects()[0] <= keptDigest {
-		return
-	}
-	s.clear()
-}
-
-// keptDigest is the longest normalized text that stays with an idle session, in bytes.
-const keptDigest = 16 << 10
 
 // idle marks the session as waiting for a command. It is the last step of a command.
 func (s *session) idle() {

@@ -307,7 +307,7 @@ func (s *session) keepPrepared() {
 		}
 	}
 	if s.statements.moved {
-		view.remote, view.moved = s.remoteID, true
+		view.remote, view.moved = s.statements.remote, true
 	}
 	s.statements.add(s.resp.Params, view)
 }

@@ -32,7 +32,6 @@ type moving struct {
 	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 if there was none
 	moved    bool     // away from the server it logged in to
 	next     *next    // the connection to move to
-	remoteID uint32   // the server's number of the statement in a PREPARE
 }
 
 // discardNext closes the new connection.

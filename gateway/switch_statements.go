@@ -65,8 +65,9 @@ func (p *prepared) moveTo(ids map[uint32]uint32) {
 	p.top = max(p.top, p.last)
 }
 
-// number returns a number for a statement that the client prepares after the move.
-func (p *prepared) number() uint32 {
+// number returns the client's number for a statement that it prepares after the move, for the server's number.
+func (p *prepared) number(remote uint32) uint32 {
+	p.remote = remote
 	for {
 		p.top++
 		if _, taken := p.byID[p.top]; !taken && p.top != 0 && p.top != mysqlwire.LastPreparedID {
@@ -115,20 +116,6 @@ func bulkSendsTypes(body []byte) bool {
 	return len(body) >= flagsAt+2 && binary.LittleEndian.Uint16(body[flagsAt:])&sendsTypes != 0
 }
 
-// insertTypes inserts the parameter types into the current EXECUTE, whose flag for them is at offset at.
-func (s *session) insertTypes(at int, types []byte) {
-	s.msg.body[at] = 1
-	if want := len(s.client.Buffered()) + len(types); want > s.client.Size() {
-		s.borrowClient(want)
-	}
-	copy(s.client.Insert(mysqlwire.HeaderLen+at+1, len(types)), types)
-	s.msg.size += len(types)
-	b := s.client.Buffered()
-	s.msg.body = b[mysqlwire.HeaderLen:s.msg.size:s.msg.size]
-	n := len(s.msg.body)
-	b[0], b[1], b[2] = byte(n), byte(n>>8), byte(n>>16)
-}
-
 // typesAt returns the offset in an EXECUTE of the flag for following types, and its value; at is 0 if there
 // is no flag.
 func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at int, sent bool) {
@@ -159,7 +146,7 @@ func (s *session) prepareElsewhere() error {
 	err := s.forward(nil)
 	if err == nil {
 		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if err = s.renumber(); err == nil {
+		if err = s.renumber(&s.statements); err == nil {
 			err = s.relay()
 		}
 	}
@@ -168,25 +155,6 @@ func (s *session) prepareElsewhere() error {
 	}
 	s.record(err)
 	return err
-}
-
-// renumber changes the number in the response to a PREPARE, which is read next.
-func (s *session) renumber() error {
-	const idAt = mysqlwire.HeaderLen + 1
-	for {
-		b := s.backend.Buffered()
-		if len(b) > mysqlwire.HeaderLen && b[mysqlwire.HeaderLen] != mysqlwire.MarkOK {
-			return nil
-		}
-		if len(b) >= idAt+4 {
-			s.remoteID = binary.LittleEndian.Uint32(b[idAt:])
-			binary.LittleEndian.PutUint32(b[idAt:], s.statements.number())
-			return nil
-		}
-		if err := s.fillBackend(); err != nil {
-			return err
-		}
-	}
 }
 
 // unknownStatement returns an error for a command on a statement that the client does not have. On the server
