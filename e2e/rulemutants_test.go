@@ -16,11 +16,11 @@ type ruleMutant struct {
 
 var ruleMutants = []ruleMutant{
 	{"gateway/forward.go", "if x.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn x.relay()\n\t}", "", "MariaDB"},
-	{"gateway/judge.go", "return s.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
+	{"gateway/judge.go", "return x.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
 	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
-	{"gateway/statement.go", "s.planIn(st.text, false, st.divergent, s.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)", "s.findPlan(st.text, false, st.divergent)", "MariaDB"},
-	{"gateway/statement.go", "s.modes.forget() // a prepared statement, or one of several statements", "", "MariaDB"},
-	{"gateway/statement.go", "|| s.plan.Effects().Any(readingEffects)", "|| s.plan.Effects().Any(readingEffects&0)", "TiDB"},
+	{"gateway/statement.go", "x.planIn(st.text, false, st.divergent, x.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)", "x.findPlan(st.text, false, st.divergent)", "MariaDB"},
+	{"gateway/statement.go", "x.modes.forget() // a prepared statement, or one of several statements", "", "MariaDB"},
+	{"gateway/statement.go", "|| x.plan.Effects().Any(readingEffects)", "|| x.plan.Effects().Any(readingEffects&0)", "TiDB"},
 	{"mysql/sqldigest/class.go", "case ctypeTables[i][c] == 's':", "case false:", "MySQL"},
 	{"mysql/sqldigest/scan.go", "s.unsure = s.unsure || !plainHint(rest[3:])", "", "MySQL"},
 	{"mysql/sqldigest/scan.go", "s.mode.kind() != ServerMariaDB && s.mode.kind() != ServerMySQL:\n\t\ts.unsure = true", "s.mode.kind() != ServerMariaDB && s.mode.kind() != ServerMySQL:", "TiDB"},

@@ -95,10 +95,6 @@ func (s *session) waitClient(n int) error {
 func (s *session) command() error {
 	s.counters.command(s.msg.cmd)
 	switch s.msg.cmd {
-	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
-		return s.text()
-	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
-		return s.execution()
 	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtReset, mysqlwire.ComStmtClose:
 		return s.statementCommand()
 	case mysqlwire.ComQuit:
@@ -109,6 +105,12 @@ func (s *session) command() error {
 	}
 	if err := s.ensureModes(); err != nil {
 		return err
+	}
+	switch s.msg.cmd {
+	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
+		return s.text()
+	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
+		return s.execution()
 	}
 	s.plan, s.failed = nil, nil
 	if e := s.judge(); e != nil {
@@ -133,46 +135,46 @@ func (s *session) command() error {
 }
 
 // statementCommand serves the commands on prepared statements that do not execute them.
-func (s *session) statementCommand() error {
-	st := s.statements.find(s.msg.body)
-	switch s.msg.cmd {
+func (x *executor) statementCommand() error {
+	st := x.statements.find(x.msg.body)
+	switch x.msg.cmd {
 	case mysqlwire.ComStmtSendLongData:
-		s.statements.longData(s.msg.body)
-		s.longOpen = true
+		x.statements.longData(x.msg.body)
+		x.transaction.sendsLong(true)
 	case mysqlwire.ComStmtReset:
-		s.statements.reset(s.msg.body)
-		s.longOpen = false
+		x.statements.reset(x.msg.body)
+		x.transaction.sendsLong(false)
 	case mysqlwire.ComStmtClose:
-		s.statements.close(s.msg.body)
-		s.longOpen = false
+		x.statements.close(x.msg.body)
+		x.transaction.sendsLong(false)
 	}
-	if s.statements.stale && s.statements.noLast(s.msg.body) {
-		return s.unknownStatement()
+	if x.statements.stale && x.statements.noLast(x.msg.body) {
+		return x.unknownStatement()
 	}
-	if s.statements.moved {
+	if x.statements.moved {
 		if st == nil {
-			return s.unknownStatement()
+			return x.unknownStatement()
 		}
-		binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+		binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
 	}
-	if s.msg.cmd == mysqlwire.ComStmtReset {
-		return s.exchange()
+	if x.msg.cmd == mysqlwire.ComStmtReset {
+		return x.exchange()
 	}
-	if err := s.forward(nil); err != nil {
+	if err := x.forward(nil); err != nil {
 		return err
 	}
-	return s.unsolicited()
+	return x.unsolicited()
 }
 
 // setOption changes a setting of the connection.
-func (s *session) setOption() error {
+func (x *executor) setOption() error {
 	var o mysqlwire.SetOption
-	err := o.Decode(s.msg.body)
-	if err2 := s.exchange(); err2 != nil {
+	err := o.Decode(x.msg.body)
+	if err2 := x.exchange(); err2 != nil {
 		return err2
 	}
-	if s.resp.Errno == 0 && err == nil {
-		s.multi = uint16(o.Option) + 1
+	if x.resp.Errno == 0 && err == nil {
+		x.carried.setOption(o.Option)
 	}
 	return nil
 }
@@ -195,10 +197,10 @@ func (s *session) resetConnection() error {
 	}
 	if s.resp.Errno == 0 {
 		s.statements.clear()
-		s.transaction = 0 // rolled back
+		s.transaction.rollBack()
 		s.modes.reset(s.resp.Status)
-		s.clearReplayState()
-		s.wasReset = true
+		s.transaction.reset()
+		s.carried.reset()
 	}
 	return nil
 }
@@ -244,11 +246,12 @@ func (s *session) changeUser() error {
 		return err
 	default:
 		s.charset = uint8(u.Charset)
-		s.clearReplayState()
+		s.transaction.reset()
+		s.carried.clear()
 		s.show()
 	}
-	s.transaction = 0 // rolled back
-	s.modes.forget()  // only the backend knows which user's modes apply now
+	s.transaction.rollBack()
+	s.modes.forget() // only the backend knows which user's modes apply now
 	s.statements.clear()
 	s.modes.rescope()
 	return s.clearDeadlines(0)

@@ -23,7 +23,7 @@ const responseTimeout = 5 * time.Second
 func (l *login) connect(ctx context.Context) error {
 	g, err := l.srv.acquire(ctx, l.to)
 	for range l.srv.ids.attempts() {
-		if err != nil || l.srv.ids.take(g.hello.ConnectionID, l.session) {
+		if err != nil || l.srv.ids.take(g.hello.ConnectionID, &l.shown) {
 			break
 		}
 		l.srv.dismissLater(g)
@@ -296,7 +296,7 @@ func (l *login) recycleBackend() {
 	switch {
 	case l.backend == nil:
 	case l.greeted != nil:
-		l.srv.ids.remove(l.session)
+		l.srv.ids.remove(l.connID, &l.shown)
 		l.to.spares.put(l.greeted)
 		l.greeted = nil
 		l.setBackend(nil)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -19,11 +20,11 @@ type connIDs struct {
 	moving bool // sessions can move; otherwise the set is empty
 
 	mu sync.Mutex
-	of map[uint32]*session
+	of map[uint32]*shown
 }
 
-// take adds an id of s, and reports whether no other session has it.
-func (c *connIDs) take(id uint32, s *session) bool {
+// take adds an id of a session, and reports whether no other one has it.
+func (c *connIDs) take(id uint32, s *shown) bool {
 	if !c.moving {
 		return true
 	}
@@ -33,7 +34,7 @@ func (c *connIDs) take(id uint32, s *session) bool {
 		return false
 	}
 	if c.of == nil {
-		c.of = make(map[uint32]*session)
+		c.of = make(map[uint32]*shown)
 	}
 	c.of[id] = s
 	return true
@@ -47,14 +48,14 @@ func (c *connIDs) attempts() int {
 	return 8 + len(c.of)
 }
 
-// remove removes the ids of s.
-func (c *connIDs) remove(s *session) {
-	c.drop(s.shown.greeted.Load(), s)
-	c.drop(s.connID, s)
+// remove removes the ids of a session: the one in its client's greeting, and id.
+func (c *connIDs) remove(id uint32, s *shown) {
+	c.drop(s.greeted.Load(), s)
+	c.drop(id, s)
 }
 
-// drop removes an id of s.
-func (c *connIDs) drop(id uint32, s *session) {
+// drop removes an id of a session.
+func (c *connIDs) drop(id uint32, s *shown) {
 	if !c.moving {
 		return
 	}
@@ -66,18 +67,18 @@ func (c *connIDs) drop(id uint32, s *session) {
 }
 
 // moved returns the current id of the session whose client was greeted with id on another server, if the session is on
-// the server of s now.
-func (c *connIDs) moved(id uint64, s *session) (now uint32, ok bool) {
+// a side's server now.
+func (c *connIDs) moved(id uint64, on switchover.Side) (now uint32, ok bool) {
 	if !c.moving || id > math.MaxUint32 {
 		return 0, false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.of[uint32(id)]
-	if at == nil || at.shown.greeted.Load() != uint32(id) || at.side.Load() != uint32(s.to.side) {
+	if at == nil || at.greeted.Load() != uint32(id) || at.side.Load() != uint32(on) {
 		return 0, false
 	}
-	now = at.shown.connection.Load()
+	now = at.connection.Load()
 	return now, now != 0 && now != uint32(id)
 }
 
@@ -108,17 +109,17 @@ func killed(sql []byte, m sqldigest.Mode) (start, end int, ok bool) {
 
 // killTarget returns the id to kill for an id in a KILL: another one for a session that has moved. An id that is also one of
 // a connection at the server that is not the gateway's is ambiguous, and refused.
-func (s *session) killTarget(id uint64) (now uint32, moved bool, refusal *clientError, err error) {
-	if now, moved = s.srv.ids.moved(id, s); !moved {
+func (x *executor) killTarget(id uint64) (now uint32, moved bool, refusal *clientError, err error) {
+	if now, moved = x.srv.ids.moved(id, x.to.side); !moved {
 		return 0, false, nil, nil
 	}
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
-	if err := s.internalQuery("SELECT COUNT(*), '', '' FROM information_schema.PROCESSLIST WHERE ID = " + strconv.FormatUint(id, 10)); err != nil {
-		return 0, false, nil, s.writeFailed(err)
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1) // sequence number for an error
+	if err := x.internalQuery("SELECT COUNT(*), '', '' FROM information_schema.PROCESSLIST WHERE ID = " + strconv.FormatUint(id, 10)); err != nil {
+		return 0, false, nil, x.writeFailed(err)
 	}
-	row, _, err := s.readInternalRow(s.fillBackend)
+	row, _, err := x.readInternalRow(x.fillBackend)
 	if err != nil {
-		err = s.internalFailed(err)
+		err = x.internalFailed(err)
 	} else if row != nil && string(row[0]) != "0" {
 		refusal = &clientError{errno: mysqlwire.ErrnoUnknown, msg: fmt.Sprintf(
 			"Tare does not know which connection to kill: %d is one of this server, and was the id of a session that was switched to it, which has the id %d now", id, now)}
@@ -127,45 +128,45 @@ func (s *session) killTarget(id uint64) (now uint32, moved bool, refusal *client
 }
 
 // kill serves a KILL statement.
-func (s *session) kill() error {
-	start, end, ok := killed(s.rec.Text, s.modes.mode)
+func (x *executor) kill() error {
+	start, end, ok := killed(x.rec.Text, x.modes.mode)
 	if !ok {
-		return s.exchange()
+		return x.exchange()
 	}
-	id, err := strconv.ParseUint(string(s.rec.Text[start:end]), 10, 64)
+	id, err := strconv.ParseUint(string(x.rec.Text[start:end]), 10, 64)
 	if err != nil {
-		return s.exchange()
+		return x.exchange()
 	}
-	now, moved, refusal, err := s.killTarget(id)
+	now, moved, refusal, err := x.killTarget(id)
 	switch {
 	case err != nil:
 		return err
 	case refusal != nil:
-		s.failed = refusal
-		return s.sendError(s.msg.seq+1, refusal, true)
+		x.failed = refusal
+		return x.sendError(x.msg.seq+1, refusal, true)
 	case !moved:
-		return s.exchange()
+		return x.exchange()
 	}
-	skip := len(s.msg.body) - len(s.rec.Text) // the command and its attributes
-	out := append([]byte(nil), s.msg.body[:skip+start]...)
+	skip := len(x.msg.body) - len(x.rec.Text) // the command and its attributes
+	out := append([]byte(nil), x.msg.body[:skip+start]...)
 	out = strconv.AppendUint(out, uint64(now), 10)
-	return s.exchangeAs(append(out, s.msg.body[skip+end:]...))
+	return x.exchangeAs(append(out, x.msg.body[skip+end:]...))
 }
 
 // processKill serves COM_PROCESS_KILL.
-func (s *session) processKill() error {
-	if !s.msg.whole || len(s.msg.body) != 5 {
-		return s.exchange()
+func (x *executor) processKill() error {
+	if !x.msg.whole || len(x.msg.body) != 5 {
+		return x.exchange()
 	}
-	now, moved, refusal, err := s.killTarget(uint64(binary.LittleEndian.Uint32(s.msg.body[1:])))
+	now, moved, refusal, err := x.killTarget(uint64(binary.LittleEndian.Uint32(x.msg.body[1:])))
 	switch {
 	case err != nil:
 		return err
 	case refusal != nil:
-		s.consume()
-		return s.sendError(s.msg.seq+1, refusal, true)
+		x.consume()
+		return x.sendError(x.msg.seq+1, refusal, true)
 	case !moved:
-		return s.exchange()
+		return x.exchange()
 	}
-	return s.exchangeAs(binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComProcessKill)}, now))
+	return x.exchangeAs(binary.LittleEndian.AppendUint32([]byte{byte(mysqlwire.ComProcessKill)}, now))
 }

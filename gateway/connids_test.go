@@ -1,18 +1,21 @@
 package gateway
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/taredb/tare/gateway/switchover"
+)
 
 // TestConnIDs moves a session from an id to another: it is found by its client's id on its current server only, and no
 // other session takes one of its ids.
 func TestConnIDs(t *testing.T) {
-	here, there := &target{side: 0}, &target{side: 1}
+	const here, there = switchover.Backend, switchover.Standby
 	ids := connIDs{moving: true}
-	newSession := func(greeted, now uint32, at *target) *session {
-		s := &session{}
-		s.to, s.connID = at, now
-		s.shown.greeted.Store(greeted)
-		s.shown.connection.Store(now)
-		s.side.Store(uint32(at.side))
+	newSession := func(greeted, now uint32, at switchover.Side) *shown {
+		s := &shown{}
+		s.greeted.Store(greeted)
+		s.connection.Store(now)
+		s.side.Store(uint32(at))
 		return s
 	}
 	moved, other := newSession(12, 57, there), newSession(13, 13, there)
@@ -22,18 +25,18 @@ func TestConnIDs(t *testing.T) {
 	if ids.take(12, other) || ids.take(57, other) {
 		t.Error("an id of another session is taken")
 	}
-	if now, ok := ids.moved(12, other); !ok || now != 57 {
+	if now, ok := ids.moved(12, there); !ok || now != 57 {
 		t.Errorf("id 12 is %d now, %t; want 57", now, ok)
 	}
 	for _, id := range []uint64{57, 13, 14, 1<<32 | 12} {
-		if now, ok := ids.moved(id, other); ok {
+		if now, ok := ids.moved(id, there); ok {
 			t.Errorf("id %d is replaced by %d", id, now)
 		}
 	}
-	if now, ok := ids.moved(12, newSession(14, 14, here)); ok {
+	if now, ok := ids.moved(12, here); ok {
 		t.Errorf("id 12 is replaced by %d on another server", now)
 	}
-	ids.remove(moved)
+	ids.remove(57, moved)
 	if !ids.take(12, other) || !ids.take(57, other) {
 		t.Error("the ids of a session that ended cannot be taken")
 	}

@@ -267,8 +267,8 @@ func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
 	if s.to != nil {
 		i.Backend = s.to.Addr
 	}
-	if s.transaction != 0 {
-		i.Transaction = s.srv.started.Add(s.open.since)
+	if s.transaction.number != 0 {
+		i.Transaction = s.srv.started.Add(s.transaction.since)
 	}
 	switch {
 	case i.InCommand():
@@ -280,7 +280,7 @@ func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
 			}
 		}
 	case i.Activity == ActivityTransaction:
-		i.Digest, i.Since = s.open.last, s.srv.started.Add(s.open.waits)
+		i.Digest, i.Since = s.transaction.last, s.srv.started.Add(s.transaction.waits)
 	}
 	return i
 }
@@ -290,7 +290,7 @@ func (s *session) activity(w netloop.Suspension, now time.Time) Activity {
 		switch {
 		case s.phase.Load() == phasePipe:
 			return ActivityReplication
-		case s.transaction != 0:
+		case s.transaction.number != 0:
 			return ActivityTransaction
 		}
 		return ActivityIdle

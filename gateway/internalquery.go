@@ -64,27 +64,27 @@ func (s *session) resolveLate() error {
 
 // readsLastStatement reports whether the command may read what the server keeps of the previous statement,
 // which an internal query would replace.
-func (s *session) readsLastStatement() bool {
-	switch s.msg.cmd {
+func (x *executor) readsLastStatement() bool {
+	switch x.msg.cmd {
 	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
-		return s.mayReadLast(s.msg.body)
+		return x.mayReadLast(x.msg.body)
 	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
-		st := s.statements.find(s.msg.body)
+		st := x.statements.find(x.msg.body)
 		return st != nil && st.readsLast
 	}
 	return false
 }
 
 // mayReadLast searches a long text outside the loop.
-func (s *session) mayReadLast(text []byte) bool {
+func (x *executor) mayReadLast(text []byte) bool {
 	if len(text) < blockText {
 		return mayReadLast(text)
 	}
-	return s.longMayReadLast(text)
+	return x.longMayReadLast(text)
 }
 
-func (s *session) longMayReadLast(text []byte) (may bool) {
-	s.task.Block(func() { may = mayReadLast(text) })
+func (x *executor) longMayReadLast(text []byte) (may bool) {
+	x.task.Block(func() { may = mayReadLast(text) })
 	return may
 }
 

@@ -8,20 +8,20 @@ import (
 
 // judge returns the refusal of a command without text. The rules treat such a command as the equivalent
 // statement; a command without an equivalent may have any effect.
-func (s *session) judge() *clientError {
-	if !s.srv.opts.Planner.HasRules() {
+func (x *executor) judge() *clientError {
+	if !x.srv.opts.Planner.HasRules() {
 		return nil
 	}
 	var sql []byte
 	hidden := false
-	switch s.msg.cmd {
+	switch x.msg.cmd {
 	case mysqlwire.ComPing, mysqlwire.ComQuit, mysqlwire.ComSetOption, mysqlwire.ComResetConnection, mysqlwire.ComTime,
 		mysqlwire.ComSleep, mysqlwire.ComConnect:
 		return nil
 	case mysqlwire.ComInitDB:
-		sql = appendQuoted([]byte("USE "), s.msg.body[1:])
+		sql = appendQuoted([]byte("USE "), x.msg.body[1:])
 	case mysqlwire.ComFieldList:
-		table := s.msg.body[1:]
+		table := x.msg.body[1:]
 		for i, c := range table {
 			if c == 0 {
 				table = table[:i]
@@ -30,9 +30,9 @@ func (s *session) judge() *clientError {
 		}
 		sql = appendQuoted([]byte("SHOW COLUMNS FROM "), table)
 	case mysqlwire.ComCreateDB:
-		sql = appendQuoted([]byte("CREATE DATABASE "), s.msg.body[1:])
+		sql = appendQuoted([]byte("CREATE DATABASE "), x.msg.body[1:])
 	case mysqlwire.ComDropDB:
-		sql = appendQuoted([]byte("DROP DATABASE "), s.msg.body[1:])
+		sql = appendQuoted([]byte("DROP DATABASE "), x.msg.body[1:])
 	case mysqlwire.ComRefresh:
 		sql = []byte("FLUSH TABLES") // or logs, status, privileges
 	case mysqlwire.ComProcessKill:
@@ -46,9 +46,9 @@ func (s *session) judge() *clientError {
 	default:
 		sql, hidden = []byte("SHOW BINLOG EVENTS"), true
 	}
-	s.modes.followRules()
-	mode := s.modes.mode
-	if !s.msg.whole {
+	x.modes.followRules()
+	mode := x.modes.mode
+	if !x.msg.whole {
 		hidden = true
 	}
 	if hidden {
@@ -56,14 +56,14 @@ func (s *session) judge() *clientError {
 	}
 	var d sqldigest.Digester
 	digest := d.Digest(sql, mode)
-	scope := s.modes.scopeIn(s.modes.schema, mode)
+	scope := x.modes.scopeIn(x.modes.schema, mode)
 	if d.Divergent() {
 		scope = scope.Divergent()
 	}
-	s.plan = s.srv.opts.Planner.Plan(sqlplan.Statement{
-		SQL: sql, Complete: true, Text: d.Text(), Digest: digest, Scope: scope, Schema: []byte(s.modes.schema), User: []byte(s.modes.user), Mode: mode,
+	x.plan = x.srv.opts.Planner.Plan(sqlplan.Statement{
+		SQL: sql, Complete: true, Text: d.Text(), Digest: digest, Scope: scope, Schema: []byte(x.modes.schema), User: []byte(x.modes.user), Mode: mode,
 	})
-	return s.refusal()
+	return x.refusal()
 }
 
 // appendQuoted appends the name in backticks.

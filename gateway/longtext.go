@@ -11,50 +11,50 @@ import (
 
 // longText serves a statement that is longer than the statement memory: it is digested while it is forwarded,
 // and its last piece is sent after the rules allowed it.
-func (s *session) longText() error {
-	sql, err := s.sqlOf(s.msg.body)
+func (x *executor) longText() error {
+	sql, err := sqlOf(x.msg.body, x.caps)
 	if err != nil { // query attributes may be longer than the buffer
-		if err := s.bufferCommand(s.srv.opts.StatementMemory); err != nil {
+		if err := x.bufferCommand(x.srv.opts.StatementMemory); err != nil {
 			return err
 		}
-		sql, err = s.sqlOf(s.msg.body)
+		sql, err = sqlOf(x.msg.body, x.caps)
 	}
 	if err != nil {
-		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+		return x.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
-	s.digester.Reset(s.modes.mode)
-	if s.msg.cmd == mysqlwire.ComQuery && s.executesSeveral() && s.srv.opts.Planner.HasRules() {
-		s.parts = newParts(&s.modes, s.task)
+	x.digester.Reset(x.modes.mode)
+	if x.msg.cmd == mysqlwire.ComQuery && x.executesSeveral() && x.srv.opts.Planner.HasRules() {
+		x.parts = newParts(&x.modes, x.task)
 	}
-	l := &longStatement{session: s, skip: len(s.msg.body) - len(sql), keep: s.srv.opts.Log.OriginalText()}
-	if err = s.forward(l); err == nil && !l.refused {
-		s.sent = time.Now()
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
-			err = s.renumber(&s.statements)
+	l := &longStatement{executor: x, skip: len(x.msg.body) - len(sql), keep: x.srv.opts.Log.OriginalText()}
+	if err = x.forward(l); err == nil && !l.refused {
+		x.sent = time.Now()
+		x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+		if x.msg.cmd == mysqlwire.ComStmtPrepare && x.statements.moved {
+			err = x.renumber(&x.statements)
 		}
 		if err == nil {
-			err = s.relay()
+			err = x.relay()
 		}
 		if err == nil {
-			s.afterStatement()
+			x.afterStatement()
 		}
 	}
-	s.parts = nil
-	s.record(err)
+	x.parts = nil
+	x.record(err)
 	return err
 }
 
 // executesSeveral reports whether the server executes several statements of a text one after the other. TiDB parses
 // all of them first.
-func (s *session) executesSeveral() bool {
-	return s.takesSeveral() && s.modes.mode.Server().Kind != sqldigest.ServerTiDB
+func (x *executor) executesSeveral() bool {
+	return x.carried.takesSeveral(x.caps) && x.modes.mode.Server().Kind != sqldigest.ServerTiDB
 }
 
 // A longStatement is a statement that is forwarded in pieces. see is called for each piece after the first
 // packet header; before is called once all pieces were seen and the last one has not been forwarded yet.
 type longStatement struct {
-	*session
+	*executor
 	skip int // bytes before the text
 	keep int // bytes of the text to keep for the log
 
@@ -94,33 +94,33 @@ func (l *longStatement) before() *clientError {
 // there. If the server has received the pieces before, it receives the last one as a text that it cannot parse. The
 // session ends without the last piece if the server would execute statements of which only the text as a whole is
 // refused: it has received the last one with its semicolon, or rules were set meanwhile.
-func (s *session) refuseLong(t *longStatement, e *clientError, piece []byte, in int, sent bool) error {
-	s.counters.refused.Add(1)
-	s.failed, t.refused = e, true
-	if !sent && (s.parts == nil || s.parts.start == 0 && !s.parts.blanked) {
-		s.client.Discard(len(piece))
-		s.rec.BytesIn += uint64(len(piece))
-		return s.endRefused(s.dropped(), e)
+func (x *executor) refuseLong(t *longStatement, e *clientError, piece []byte, in int, sent bool) error {
+	x.counters.refused.Add(1)
+	x.failed, t.refused = e, true
+	if !sent && (x.parts == nil || x.parts.start == 0 && !x.parts.blanked) {
+		x.client.Discard(len(piece))
+		x.rec.BytesIn += uint64(len(piece))
+		return x.endRefused(x.dropped(), e)
 	}
 	switch {
-	case s.parts != nil && s.parts.reopen(piece, in):
-		s.parts.blank(piece, in, true)
-	case s.msg.cmd == mysqlwire.ComQuery && t.semicolon && s.executesSeveral():
-		_ = s.sendError(s.msg.seq+1, e, true)
+	case x.parts != nil && x.parts.reopen(piece, in):
+		x.parts.blank(piece, in, true)
+	case x.msg.cmd == mysqlwire.ComQuery && t.semicolon && x.executesSeveral():
+		_ = x.sendError(x.msg.seq+1, e, true)
 		return fmt.Errorf("%w: %w", errRefused, e)
 	default:
 		first, second := payloads(piece, in)
 		fill(first, second, unparsableEnd)
 	}
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-	if err := s.forwardClient(len(piece)); err != nil {
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	if err := x.forwardClient(len(piece)); err != nil {
 		return err
 	}
-	if s.parts != nil {
-		return s.endParts(e)
+	if x.parts != nil {
+		return x.endParts(e)
 	}
-	if _, err := s.skipResponse(s.msg.cmd, s.msg.seq+1); err != nil {
+	if _, err := x.skipResponse(x.msg.cmd, x.msg.seq+1); err != nil {
 		return err
 	}
-	return s.endRefused(s.dropped(), e)
+	return x.endRefused(x.dropped(), e)
 }

@@ -34,7 +34,7 @@ func sessionBytes() int64 {
 // buffersOf returns the bytes that a session owns in buffers of variable size, unrounded. A change means that
 // weigh has to recompute the session's cost.
 func (s *session) buffersOf() int {
-	n := s.link.size() + cap(s.errBuf) + cap(s.salt) + cap(s.sets.text) + cap(s.sets.ends)
+	n := s.link.size() + cap(s.errBuf) + cap(s.salt) + cap(s.carried.sets.text) + cap(s.carried.sets.ends)
 	return n + len(s.modes.user) + len(s.modes.schema) + s.statements.heap + len(s.statements.byID)
 }
 
@@ -47,7 +47,7 @@ func (s *session) weigh() {
 	}
 	s.weighed = n
 	bytes := sessionBytes() + s.link.heap() + s.statements.heapBytes()
-	bytes += int64(heapsize.Bytes(s.sets.text) + heapsize.Array(uintptr(cap(s.sets.ends)), unsafe.Sizeof(int32(0)), false))
+	bytes += int64(heapsize.Bytes(s.carried.sets.text) + heapsize.Array(uintptr(cap(s.carried.sets.ends)), unsafe.Sizeof(int32(0)), false))
 	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.String(s.modes.user) + heapsize.String(s.modes.schema))
 	s.chargeHeap(bytes)
 }

@@ -22,107 +22,107 @@ import (
 // executed. The client receives the gateway's ERR packet in place of the server's.
 
 // refuseStatement responds to the current command with a refusal, and records it.
-func (s *session) refuseStatement(e *clientError) error {
-	err := s.refuse(e)
-	s.parts = nil
-	s.record(err)
+func (x *executor) refuseStatement(e *clientError) error {
+	err := x.refuse(e)
+	x.parts = nil
+	x.record(err)
 	return err
 }
 
 // respondError responds to the current command with an error of the gateway, and records it.
-func (s *session) respondError(e *clientError) error {
-	s.failed = e
-	err := s.discardRest()
+func (x *executor) respondError(e *clientError) error {
+	x.failed = e
+	err := x.discardRest()
 	if err == nil {
-		err = s.sendError(s.msg.seq+1, e, true)
+		err = x.sendError(x.msg.seq+1, e, true)
 	}
-	s.record(err)
+	x.record(err)
 	return err
 }
 
 // refuse responds to the current command with a refusal.
-func (s *session) refuse(e *clientError) error {
-	s.counters.refused.Add(1)
-	s.failed = e
-	if s.parts != nil {
-		if done, err := s.refuseParts(e); done {
+func (x *executor) refuse(e *clientError) error {
+	x.counters.refused.Add(1)
+	x.failed = e
+	if x.parts != nil {
+		if done, err := x.refuseParts(e); done {
 			return err
 		}
 	}
-	drop := s.dropped()
-	if err := s.discardRest(); err != nil {
+	drop := x.dropped()
+	if err := x.discardRest(); err != nil {
 		return err
 	}
-	return s.endRefused(drop, e)
+	return x.endRefused(drop, e)
 }
 
 // endRefused has the server fail, and responds to the current command, which was read.
-func (s *session) endRefused(drop [][]byte, e *clientError) error {
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // the sequence number of an error
-	s.sent = time.Time{}                         // the record has no times of the backend
-	if err := s.failAtServer(drop, e); err != nil {
+func (x *executor) endRefused(drop [][]byte, e *clientError) error {
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1) // the sequence number of an error
+	x.sent = time.Time{}                         // the record has no times of the backend
+	if err := x.failAtServer(drop, e); err != nil {
 		return err
 	}
-	return s.sendError(s.msg.seq+1, e, true)
+	return x.sendError(x.msg.seq+1, e, true)
 }
 
 // unparsable is a text that no server can prepare.
 const unparsable = ") Tare refused this statement"
 
 // dropped returns commands that drop what the server drops when the current command fails.
-func (s *session) dropped() [][]byte {
-	switch s.msg.cmd {
+func (x *executor) dropped() [][]byte {
+	switch x.msg.cmd {
 	case mysqlwire.ComStmtPrepare:
 		return [][]byte{append([]byte{byte(mysqlwire.ComStmtPrepare)}, unparsable...)}
 	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
 		const id = 4
-		return [][]byte{append([]byte{byte(mysqlwire.ComStmtReset)}, s.msg.body[1:1+id]...)}
+		return [][]byte{append([]byte{byte(mysqlwire.ComStmtReset)}, x.msg.body[1:1+id]...)}
 	case mysqlwire.ComQuery:
 		switch {
-		case s.parts != nil:
-			return s.droppedName(nil, s.parts.digester.Text())
-		case s.plan.Type() != sqlplan.TypePrepare:
-		case s.msg.whole:
-			return s.droppedName(nil, s.rec.Text)
+		case x.parts != nil:
+			return x.droppedName(nil, x.parts.digester.Text())
+		case x.plan.Type() != sqlplan.TypePrepare:
+		case x.msg.whole:
+			return x.droppedName(nil, x.rec.Text)
 		default:
-			return s.droppedName(nil, s.rec.Normalized)
+			return x.droppedName(nil, x.rec.Normalized)
 		}
 	}
 	return nil
 }
 
 // droppedName adds the command that drops the statement that the first statement of sql prepares by name. TiDB keeps it.
-func (s *session) droppedName(drop [][]byte, sql []byte) [][]byte {
+func (x *executor) droppedName(drop [][]byte, sql []byte) [][]byte {
 	sql = bytes.TrimPrefix(sql, []byte{';'})
 	var l sqldigest.Lexer
-	l.Reset(sql, s.modes.mode)
-	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || s.unreadable || s.modes.mode.Server().Kind == sqldigest.ServerTiDB {
+	l.Reset(sql, x.modes.mode)
+	if t := l.NextSignificant(); !isAny(sql[t.Start:t.End], "PREPARE") || x.unreadable || x.modes.mode.Server().Kind == sqldigest.ServerTiDB {
 		return drop
 	}
-	name := preparedName(sql, s.modes.mode)
+	name := preparedName(sql, x.modes.mode)
 	if name == nil {
 		return drop
 	}
-	return append(drop, mysqlwire.AppendQuery(nil, appendQuoted([]byte("DEALLOCATE PREPARE "), name), s.caps))
+	return append(drop, mysqlwire.AppendQuery(nil, appendQuoted([]byte("DEALLOCATE PREPARE "), name), x.caps))
 }
 
 // failAtServer has the server execute commands and fail with an error. It reads the responses.
-func (s *session) failAtServer(commands [][]byte, e *clientError) error {
-	commands = append(commands, mysqlwire.AppendQuery(nil, s.appendFailure(nil, e), s.caps))
+func (x *executor) failAtServer(commands [][]byte, e *clientError) error {
+	commands = append(commands, mysqlwire.AppendQuery(nil, x.appendFailure(nil, e), x.caps))
 	var b []byte
 	for _, c := range commands {
 		b, _ = mysqlwire.AppendPacket(b, c, 0)
 	}
-	if _, err := s.backend.Write(b); err != nil {
-		return s.writeFailed(err)
+	if _, err := x.backend.Write(b); err != nil {
+		return x.writeFailed(err)
 	}
 	for _, c := range commands {
-		errno, err := s.skipResponse(mysqlwire.Command(c[0]), 1)
+		errno, err := x.skipResponse(mysqlwire.Command(c[0]), 1)
 		if err != nil {
 			return err
 		}
 		if c[0] == byte(mysqlwire.ComStmtPrepare) {
-			s.statements.forgetLast(errno)
+			x.statements.forgetLast(errno)
 		}
 	}
 	return nil
@@ -133,8 +133,8 @@ const maxSignalText = 128
 
 // appendFailure appends a statement that fails with e. TiDB has no SIGNAL: there, the error is that of an unknown column
 // whose name is the text.
-func (s *session) appendFailure(dst []byte, e *clientError) []byte {
-	if s.modes.mode.Server().Kind != sqldigest.ServerTiDB {
+func (x *executor) appendFailure(dst []byte, e *clientError) []byte {
+	if x.modes.mode.Server().Kind != sqldigest.ServerTiDB {
 		return e.appendSignal(dst)
 	}
 	name := []byte(e.signalText())
@@ -165,17 +165,6 @@ func (e *clientError) signalText() string {
 		n--
 	}
 	return e.msg[:n]
-}
-
-// takesSeveral reports whether the connection permits several statements in one text.
-func (s *session) takesSeveral() bool {
-	switch s.multi {
-	case uint16(mysqlwire.OptionMultiStatementsOn) + 1:
-		return true
-	case uint16(mysqlwire.OptionMultiStatementsOff) + 1:
-		return false
-	}
-	return s.caps.Has(mysqlwire.CapMultiStatements)
 }
 
 // parts judges the statements of a text, which semicolons separate, one by one. A refused one is overwritten, with all
@@ -210,29 +199,29 @@ func newParts(m *modes, task *netloop.Task) *parts {
 
 // judgeParts has the rules judge the statements of a refused text that is buffered whole, if the server would execute
 // them one after the other.
-func (s *session) judgeParts() {
-	sql := s.rec.Text
-	if s.msg.cmd != mysqlwire.ComQuery || bytes.IndexByte(sql, ';') < 0 || !s.executesSeveral() {
+func (x *executor) judgeParts() {
+	sql := x.rec.Text
+	if x.msg.cmd != mysqlwire.ComQuery || bytes.IndexByte(sql, ';') < 0 || !x.executesSeveral() {
 		return
 	}
-	s.parts = newParts(&s.modes, s.task)
+	x.parts = newParts(&x.modes, x.task)
 	for piece := range slices.Chunk(sql, blockText) {
-		s.parts.see(piece)
+		x.parts.see(piece)
 	}
-	if s.parts.refused == nil {
-		s.parts.judge()
+	if x.parts.refused == nil {
+		x.parts.judge()
 	}
 }
 
 // textRefusal returns the refusal of the current text: that of its first refused statement if the rules have judged
 // them one by one.
-func (s *session) textRefusal() *clientError {
-	whole := s.plan
-	if s.parts != nil && s.parts.refused != nil {
-		s.plan = s.parts.refused
+func (x *executor) textRefusal() *clientError {
+	whole := x.plan
+	if x.parts != nil && x.parts.refused != nil {
+		x.plan = x.parts.refused
 	}
-	e := s.refusal()
-	s.plan = whole
+	e := x.refusal()
+	x.plan = whole
 	return e
 }
 
@@ -380,51 +369,51 @@ func fill(first, second []byte, text string) {
 
 // refuseParts refuses the current text, which is buffered whole: the server receives it with the refused statement
 // overwritten. It reports false if that is the first one, of which the server needs to receive nothing.
-func (s *session) refuseParts(e *clientError) (done bool, err error) {
-	text := bytes.Clone(s.client.Buffered()[:s.msg.size]) // the record has views of the original
-	if s.parts.reopen(text, len(s.msg.body)); s.parts.start == 0 {
+func (x *executor) refuseParts(e *clientError) (done bool, err error) {
+	text := bytes.Clone(x.client.Buffered()[:x.msg.size]) // the record has views of the original
+	if x.parts.reopen(text, len(x.msg.body)); x.parts.start == 0 {
 		return false, nil
 	}
-	s.parts.blank(text, len(s.msg.body), true)
-	if _, err := s.backend.Write(text); err != nil {
-		return true, s.writeFailed(err)
+	x.parts.blank(text, len(x.msg.body), true)
+	if _, err := x.backend.Write(text); err != nil {
+		return true, x.writeFailed(err)
 	}
-	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-	return true, s.endParts(e)
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	return true, x.endParts(e)
 }
 
 // endParts relays the response to the statements before the refused one, and the refusal in place of the error after
 // them.
-func (s *session) endParts(e *clientError) error {
-	s.sent = time.Now()
-	if err := s.relay(); err != nil {
+func (x *executor) endParts(e *clientError) error {
+	x.sent = time.Now()
+	if err := x.relay(); err != nil {
 		return err
 	}
-	if s.failed == nil { // a statement before it failed
-		s.afterStatement()
+	if x.failed == nil { // a statement before it failed
+		x.afterStatement()
 		return nil
 	}
-	s.followParts(s.parts.effects)
-	s.resp.Errno = 0
-	if s.resp.Results--; s.resp.Results == 0 {
-		s.sent = time.Time{}
+	x.followParts(x.parts.effects)
+	x.resp.Errno = 0
+	if x.resp.Results--; x.resp.Results == 0 {
+		x.sent = time.Time{}
 	}
-	seq := s.resp.NextSeq() - 1
-	if err := s.failAtServer(s.dropped(), e); err != nil {
+	seq := x.resp.NextSeq() - 1
+	if err := x.failAtServer(x.dropped(), e); err != nil {
 		return err
 	}
-	return s.sendError(seq, e, true)
+	return x.sendError(seq, e, true)
 }
 
 // followParts applies the effects of the statements before the refused one.
-func (s *session) followParts(effects sqlplan.Effect) {
+func (x *executor) followParts(effects sqlplan.Effect) {
 	if effects.Has(sqlplan.EffectSchema) {
-		s.srv.opts.Planner.Invalidate()
+		x.srv.opts.Planner.Invalidate()
 	}
 	if effects.Any(statefulEffects) {
-		s.track(effects)
+		x.track(effects)
 	}
 	if effects.Any(readingEffects | sqlplan.EffectUnknown) {
-		s.modes.forget()
+		x.modes.forget()
 	}
 }

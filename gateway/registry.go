@@ -112,7 +112,7 @@ func (r *registry) pinned() (pins []PinnedSession) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for ses := range r.sessions {
-		p := ses.pin.Load()
+		p := ses.carried.pin.Load()
 		if ses.phase.Load() == phasePipe {
 			p = &pin{Reason: "it reads the binary log"}
 		}

@@ -38,7 +38,7 @@ const (
 	phaseLogin uint32 = iota
 	phaseIdle
 	phaseBusy
-	phaseOpen   // waits for a command that continues a unit of work: see isOpen
+	phaseOpen   // waits for a command that continues a unit of work: see transaction.continues
 	phasePaused // waits for the gate to open
 	phasePipe   // relays a stream uninspected
 )

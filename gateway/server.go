@@ -200,7 +200,7 @@ func (s *Server) removeSession(ses *session) {
 	if ses.newcomer {
 		s.newcomers.release(ses.remote.Addr())
 	}
-	s.ids.remove(ses)
+	s.ids.remove(ses.connID, &ses.shown)
 	s.registry.mu.Lock()
 	delete(s.registry.sessions, ses)
 	s.registry.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Server) loggedIn(ses *session) {
 // publish shows the session's connection id, before the client receives the OK of its login.
 func (s *Server) publish(ses *session) {
 	ses.shown.connection.Store(ses.connID)
-	ses.side.Store(uint32(ses.to.side))
+	ses.shown.side.Store(uint32(ses.to.side))
 }
 
 // Shutdown stops the server: it accepts no new clients and closes sessions that are idle and outside

@@ -9,24 +9,18 @@ import (
 
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A session is one client connection on a dedicated backend connection. One goroutine serves it: it waits for
 // a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
 // fields, except those of control.
 type session struct {
-	relayer
+	executor
 	control // fields that other goroutines use
 
-	lane   uint32 // the gate's value while this session's commands may pass
-	writer uint64 // number of the loop for the log, from 1; 0 without one
-
-	statements  prepared
-	transaction uint64 // number of the open transaction; 0 outside one
-	open        openTransaction
-	identity    // cold: written at logins
-	moving      // cold: fields for moving to another server
+	lane     uint32 // the gate's value while this session's commands may pass
+	identity        // cold: written at logins
+	moving          // cold: fields for moving to another server
 
 	hold *killHold // of the last KILL QUERY; nil: there was none
 
@@ -50,23 +44,15 @@ type identity struct {
 
 // A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
 type control struct {
-	side   atomic.Uint32       // of to
-	pin    atomic.Pointer[pin] // why the session cannot move; written by the session
 	shown  shown
 	served atomic.Pointer[netloop.Task] // nil until the login is over
-}
-
-// An openTransaction is what Busy reports of the transaction that is open. Times are since the server's start.
-type openTransaction struct {
-	since time.Duration // the start of its first statement
-	waits time.Duration // the end of its last statement
-	last  sqldigest.Digest
 }
 
 // shown is a session as the API presents it.
 type shown struct {
 	connection atomic.Uint32 // the backend's id; 0 before the login
 	greeted    atomic.Uint32 // the id in the client's greeting: connection, unless the session has moved
+	side       atomic.Uint32 // of the session's server
 	user       atomic.Pointer[string]
 }
 
@@ -180,7 +166,7 @@ func (s *session) idle() {
 	if s.srv.opts.IdleTimeout > 0 {
 		s.idleSince.Store(int64(time.Since(s.srv.started)))
 	}
-	if s.isOpen() {
+	if s.transaction.continues(s.modes.status) {
 		s.phase.Store(phaseOpen)
 		return
 	}

@@ -15,38 +15,45 @@ type Observer interface {
 	Observe(r *querylog.Record)
 }
 
+// An executor executes the statements of a session: it identifies each by its digest and plan, has the rules judge it, passes
+// it on, applies its effects to the session's state, and records it.
+type executor struct {
+	relayer
+	writer      uint64 // number of the loop for the log, from 1; 0 without one
+	statements  prepared
+	transaction transaction
+	carried     carried
+}
+
 // text serves COM_QUERY and COM_STMT_PREPARE, the statements sent as text.
-func (s *session) text() error {
-	if err := s.ensureModes(); err != nil {
-		return err
+func (x *executor) text() error {
+	x.beginRecord()
+	x.modes.followRules()
+	if !x.msg.whole {
+		return x.longText()
 	}
-	s.beginRecord()
-	s.modes.followRules()
-	if !s.msg.whole {
-		return s.longText()
-	}
-	sql, err := s.sqlOf(s.msg.body)
+	sql, err := sqlOf(x.msg.body, x.caps)
 	if err != nil {
-		return s.malformedQuery()
+		return x.malformedQuery()
 	}
-	s.rec.Text = sql
-	s.planText(sql, s.digest(sql), true)
-	switch s.plan.Type() {
+	x.rec.Text = sql
+	x.planText(sql, x.digest(sql), true)
+	switch x.plan.Type() {
 	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
-		s.rec.StatementName = preparedName(sql, s.modes.mode)
+		x.rec.StatementName = preparedName(sql, x.modes.mode)
 	}
-	if s.msg.cmd == mysqlwire.ComStmtPrepare && s.statements.moved {
-		return s.prepareElsewhere()
+	if x.msg.cmd == mysqlwire.ComStmtPrepare && x.statements.moved {
+		return x.prepareElsewhere()
 	}
-	return s.statement()
+	return x.statement()
 }
 
 // malformedQuery serves a COM_QUERY whose query attributes cannot be decoded: the server receives one without any
 // bytes in its place, and refuses it with its own error.
-func (s *session) malformedQuery() error {
-	s.sent = time.Now()
-	err := s.exchangeAs([]byte{byte(mysqlwire.ComQuery)})
-	s.record(err)
+func (x *executor) malformedQuery() error {
+	x.sent = time.Now()
+	err := x.exchangeAs([]byte{byte(mysqlwire.ComQuery)})
+	x.record(err)
 	return err
 }
 
@@ -57,210 +64,207 @@ const blockText = 32 << 10
 const digestWork = 4
 
 // digest digests a statement that is buffered whole.
-func (s *session) digest(sql []byte) (d sqldigest.Digest) {
+func (x *executor) digest(sql []byte) (d sqldigest.Digest) {
 	if len(sql) < blockText {
-		return s.digester.Digest(sql, s.modes.mode)
+		return x.digester.Digest(sql, x.modes.mode)
 	}
-	return s.digestLong(sql)
+	return x.digestLong(sql)
 }
 
-func (s *session) digestLong(sql []byte) (d sqldigest.Digest) {
-	s.task.Block(func() { d = s.digester.Digest(sql, s.modes.mode) })
+func (x *executor) digestLong(sql []byte) (d sqldigest.Digest) {
+	x.task.Block(func() { d = x.digester.Digest(sql, x.modes.mode) })
 	return d
 }
 
-// sqlOf returns the text in a COM_QUERY or COM_STMT_PREPARE.
-func (s *session) sqlOf(body []byte) ([]byte, error) {
-	if s.msg.cmd == mysqlwire.ComStmtPrepare {
+// sqlOf returns the text in the body of a COM_QUERY or COM_STMT_PREPARE.
+func sqlOf(body []byte, caps mysqlwire.Capability) ([]byte, error) {
+	if mysqlwire.Command(body[0]) == mysqlwire.ComStmtPrepare {
 		return body[1:], nil
 	}
-	return mysqlwire.Query(body, s.caps)
+	return mysqlwire.Query(body, caps)
 }
 
 // planText finds or creates the statement's plan.
-func (s *session) planText(sql []byte, d sqldigest.Digest, complete bool) {
-	s.rec.Digest = d
-	s.rec.Normalized, s.rec.NormalizedCut = s.digester.Text(), s.digester.TextTruncated()
-	s.rec.Tags = s.collectTags()
-	s.divergent = s.digester.Divergent()
-	s.unreadable = s.divergent
-	s.findPlan(sql, complete, s.divergent)
+func (x *executor) planText(sql []byte, d sqldigest.Digest, complete bool) {
+	x.rec.Digest = d
+	x.rec.Normalized, x.rec.NormalizedCut = x.digester.Text(), x.digester.TextTruncated()
+	x.rec.Tags = x.collectTags()
+	x.divergent = x.digester.Divergent()
+	x.unreadable = x.divergent
+	x.findPlan(sql, complete, x.divergent)
 }
 
 // findPlan finds or creates the plan of the statement in the record.
-func (s *session) findPlan(sql []byte, complete, divergent bool) {
-	s.planIn(sql, complete, divergent, s.modes.scope, s.modes.schema, s.modes.mode)
+func (x *executor) findPlan(sql []byte, complete, divergent bool) {
+	x.planIn(sql, complete, divergent, x.modes.scope, x.modes.schema, x.modes.mode)
 }
 
 // findPrepared finds or creates the plan of a prepared statement: the server resolves its names in the schema
 // and modes of its PREPARE.
-func (s *session) findPrepared(st *preparedStatement) {
-	if st.schema == s.modes.schema && st.mode == s.modes.mode {
-		s.findPlan(st.text, false, st.divergent)
+func (x *executor) findPrepared(st *preparedStatement) {
+	if st.schema == x.modes.schema && st.mode == x.modes.mode {
+		x.findPlan(st.text, false, st.divergent)
 		return
 	}
-	s.planIn(st.text, false, st.divergent, s.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)
+	x.planIn(st.text, false, st.divergent, x.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)
 }
 
 // planIn finds or creates the plan of the statement in the record under a scope, which corresponds to schema
 // and mode.
-func (s *session) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema string, mode sqldigest.Mode) {
+func (x *executor) planIn(sql []byte, complete, divergent bool, scope sqlplan.Scope, schema string, mode sqldigest.Mode) {
 	if divergent {
 		scope = scope.Divergent()
 	}
-	s.plan = s.srv.opts.Planner.Get(s.rec.Digest, scope)
-	s.rec.PlanCached = s.plan != nil
-	if s.plan == nil {
-		s.makePlan(&sqlplan.Statement{
-			SQL: sql, Complete: complete, Judged: s.parts != nil, Text: s.rec.Normalized, Digest: s.rec.Digest,
-			Scope: scope, Schema: []byte(schema), User: []byte(s.modes.user), Mode: mode,
+	x.plan = x.srv.opts.Planner.Get(x.rec.Digest, scope)
+	x.rec.PlanCached = x.plan != nil
+	if x.plan == nil {
+		x.makePlan(&sqlplan.Statement{
+			SQL: sql, Complete: complete, Judged: x.parts != nil, Text: x.rec.Normalized, Digest: x.rec.Digest,
+			Scope: scope, Schema: []byte(schema), User: []byte(x.modes.user), Mode: mode,
 		})
 	}
-	s.recordPlan()
+	x.recordPlan()
 }
 
 // makePlan parses the statement outside the loop: parsing takes long and a deep stack.
-func (s *session) makePlan(st *sqlplan.Statement) {
-	s.task.Block(func() { s.plan = s.srv.opts.Planner.Plan(*st) })
+func (x *executor) makePlan(st *sqlplan.Statement) {
+	x.task.Block(func() { x.plan = x.srv.opts.Planner.Plan(*st) })
 }
 
 // refuseWithoutText refuses an execution whose text was not kept, because the current rules cannot be applied to it.
-func (s *session) refuseWithoutText() error {
-	return s.refuseStatement(&clientError{
+func (x *executor) refuseWithoutText() error {
+	return x.refuseStatement(&clientError{
 		errno: mysqlwire.ErrnoSpecificAccessDenied,
 		msg:   "Tare keeps the text of no further prepared statement of this session, and rules are in force: close some and prepare it again",
 	})
 }
 
 // recordPlan records the plan's type, the time that planning took and whether the cache missed.
-func (s *session) recordPlan() {
-	if !s.rec.PlanCached {
-		s.counters.planMisses.Add(1)
+func (x *executor) recordPlan() {
+	if !x.rec.PlanCached {
+		x.counters.planMisses.Add(1)
 	}
-	s.rec.StatementType = s.plan.Type().String()
-	s.sent = time.Now()
-	s.rec.Plan = s.sent.Sub(s.msg.start)
+	x.rec.StatementType = x.plan.Type().String()
+	x.sent = time.Now()
+	x.rec.Plan = x.sent.Sub(x.msg.start)
 }
 
 // statement forwards the planned statement, unless a rule refuses it, and relays its response.
-func (s *session) statement() error {
-	verdict, _ := s.plan.Verdict()
+func (x *executor) statement() error {
+	verdict, _ := x.plan.Verdict()
 	if verdict.Refuses() {
-		s.judgeParts()
+		x.judgeParts()
 	}
 	if verdict != sqlplan.VerdictPass {
-		if e := s.textRefusal(); e != nil {
-			return s.refuseStatement(e)
+		if e := x.textRefusal(); e != nil {
+			return x.refuseStatement(e)
 		}
 	}
-	return s.pass()
+	return x.pass()
 }
 
 // pass forwards the planned statement and relays its response.
-func (s *session) pass() error {
+func (x *executor) pass() error {
 	var err error
-	if s.plan.Type() == sqlplan.TypeKill && s.msg.cmd == mysqlwire.ComQuery {
-		err = s.kill()
+	if x.plan.Type() == sqlplan.TypeKill && x.msg.cmd == mysqlwire.ComQuery {
+		err = x.kill()
 	} else {
-		err = s.exchange()
+		err = x.exchange()
 	}
 	if err == nil {
-		s.afterStatement()
+		x.afterStatement()
 	}
-	s.record(err)
+	x.record(err)
 	return err
 }
 
 // execution serves the commands that execute prepared statements or fetch their rows.
-func (s *session) execution() error {
-	if err := s.ensureModes(); err != nil {
-		return err
-	}
-	s.beginRecord()
-	s.modes.followRules()
-	st := s.statements.find(s.msg.body)
-	s.msg.cursor = cursorUse(s.msg.body, st, s.modes.maria)
+func (x *executor) execution() error {
+	x.beginRecord()
+	x.modes.followRules()
+	st := x.statements.find(x.msg.body)
+	x.msg.cursor = cursorUse(x.msg.body, st, x.modes.maria)
 	if st == nil { // unknown to the backend too, or past the bound on kept statements
-		s.rec.StatementID = statementID(s.msg.body)
-		if s.statements.lost && s.srv.opts.Planner.HasRules() && !s.statements.noLast(s.msg.body) {
-			return s.refuseWithoutText()
+		x.rec.StatementID = statementID(x.msg.body)
+		if x.statements.lost && x.srv.opts.Planner.HasRules() && !x.statements.noLast(x.msg.body) {
+			return x.refuseWithoutText()
 		}
-		s.sent = time.Now()
-		if s.statements.moved || s.statements.stale && s.statements.noLast(s.msg.body) {
-			err := s.unknownStatement()
-			s.record(err)
+		x.sent = time.Now()
+		if x.statements.moved || x.statements.stale && x.statements.noLast(x.msg.body) {
+			err := x.unknownStatement()
+			x.record(err)
 			return err
 		}
-		err := s.exchange()
-		s.record(err)
+		err := x.exchange()
+		x.record(err)
 		return err
 	}
-	s.rec.Digest, s.rec.Normalized, s.rec.NormalizedCut = st.digest, st.text, st.cut
-	s.rec.StatementID, s.unreadable = st.id, st.unreadable
+	x.rec.Digest, x.rec.Normalized, x.rec.NormalizedCut = st.digest, st.text, st.cut
+	x.rec.StatementID, x.unreadable = st.id, st.unreadable
 	if st.moved || st.untyped {
-		if e := s.translate(st); e != nil {
-			return s.respondError(e)
+		if e := x.translate(st); e != nil {
+			return x.respondError(e)
 		}
 	}
-	s.rec.Tags = s.listTags(st.tagText, st.tagEnds)
+	x.rec.Tags = x.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
-		s.findPrepared(st)
+		x.findPrepared(st)
 	} else { // past the bound on kept texts
-		if st.rules != s.modes.rules && s.srv.opts.Planner.HasRules() {
-			return s.refuseWithoutText()
+		if st.rules != x.modes.rules && x.srv.opts.Planner.HasRules() {
+			return x.refuseWithoutText()
 		}
-		s.plan = st.plan
-		s.recordPlan()
+		x.plan = st.plan
+		x.recordPlan()
 	}
 	switch {
-	case s.msg.cmd == mysqlwire.ComStmtFetch:
-		err := s.exchange()
-		st.cursor = err == nil && s.resp.Errno == 0 && !s.resp.Status.Has(mysqlwire.StatusLastRowSent)
-		s.record(err)
+	case x.msg.cmd == mysqlwire.ComStmtFetch:
+		err := x.exchange()
+		st.cursor = err == nil && x.resp.Errno == 0 && !x.resp.Status.Has(mysqlwire.StatusLastRowSent)
+		x.record(err)
 		return err
-	case s.msg.cmd == mysqlwire.ComStmtExecute && s.msg.whole:
-		s.bind(st)
-	case s.msg.cmd == mysqlwire.ComStmtExecute:
-		s.keepTypes(st)
+	case x.msg.cmd == mysqlwire.ComStmtExecute && x.msg.whole:
+		x.bind(st, x.caps)
+	case x.msg.cmd == mysqlwire.ComStmtExecute:
+		st.keepTypes(x.msg.body, x.caps)
 	default:
 		st.unread = true
 	}
-	s.longOpen = false
-	if e := s.refusal(); e != nil {
-		st.refuseExecution(&s.msg, s.caps)
-		return s.refuseStatement(e)
+	x.transaction.sendsLong(false)
+	if e := x.refusal(); e != nil {
+		st.refuseExecution(&x.msg, x.caps)
+		return x.refuseStatement(e)
 	}
-	err := s.pass()
-	st.cursor = s.resp.CursorOpen
+	err := x.pass()
+	st.cursor = x.resp.CursorOpen
 	st.cursored = st.cursored || st.cursor
 	return err
 }
 
 // bind decodes the values of an execution as views of the message. Undecodable values are left to the backend
 // to refuse.
-func (s *session) bind(st *preparedStatement) {
+func (q *query) bind(st *preparedStatement, caps mysqlwire.Capability) {
 	var e mysqlwire.StmtExecute
-	if e.Decode(s.msg.body) != nil {
+	if e.Decode(q.msg.body) != nil {
 		return
 	}
-	st.params.Values, st.params.Names = s.values, s.names // reuse the session's slices
-	if st.params.Decode(&e, s.caps) == nil {
-		s.rec.Binds, s.rec.BindNames = st.params.Values, st.params.Names
+	st.params.Values, st.params.Names = q.values, q.names // reuse the session's slices
+	if st.params.Decode(&e, caps) == nil {
+		q.rec.Binds, q.rec.BindNames = st.params.Values, st.params.Names
 	} else {
 		st.unread = true
 	}
-	s.values, s.names = st.params.Values[:0], st.params.Names[:0]
+	q.values, q.names = st.params.Values[:0], st.params.Names[:0]
 	st.params.Values, st.params.Names = nil, nil
-	if cap(s.values) > maxKeptValues {
-		s.values, s.names = nil, nil
+	if cap(q.values) > maxKeptValues {
+		q.values, q.names = nil, nil
 	}
 }
 
 // keepTypes keeps the parameter types of an execution that is longer than the statement memory, for later ones that do
 // not repeat them. They are at its start.
-func (s *session) keepTypes(st *preparedStatement) {
+func (st *preparedStatement) keepTypes(body []byte, caps mysqlwire.Capability) {
 	var e mysqlwire.StmtExecute
-	if e.Decode(s.msg.body) != nil || st.params.DecodeTypes(&e, s.caps) != nil {
+	if e.Decode(body) != nil || st.params.DecodeTypes(&e, caps) != nil {
 		st.unread = true
 	}
 }
@@ -269,83 +273,83 @@ func (s *session) keepTypes(st *preparedStatement) {
 const maxKeptValues = 256
 
 // afterStatement applies a statement's effects to the session.
-func (s *session) afterStatement() {
-	if s.resp.Errno != 0 {
-		if s.msg.cmd == mysqlwire.ComStmtPrepare {
-			s.statements.forgetLast(s.resp.Errno)
+func (x *executor) afterStatement() {
+	if x.resp.Errno != 0 {
+		if x.msg.cmd == mysqlwire.ComStmtPrepare {
+			x.statements.forgetLast(x.resp.Errno)
 		}
 		// Statements before the failed one may have had effects.
-		if s.changesModes() || s.plan.Effects().Any(readingEffects) {
-			s.modes.forget()
+		if x.changesModes() || x.plan.Effects().Any(readingEffects) {
+			x.modes.forget()
 		}
-		s.trackFailed()
+		x.trackFailed()
 		return
 	}
-	if s.msg.cmd == mysqlwire.ComStmtPrepare {
-		s.keepPrepared()
+	if x.msg.cmd == mysqlwire.ComStmtPrepare {
+		x.keepPrepared()
 		return
 	}
-	effects := s.plan.Effects()
+	effects := x.plan.Effects()
 	if effects.Any(sqlplan.EffectUse | sqlplan.EffectSchema | statefulEffects) {
-		s.follow(effects)
+		x.follow(effects)
 	}
 }
 
 // keepPrepared records the statement that was prepared.
-func (s *session) keepPrepared() {
-	s.rec.StatementID = s.resp.StatementID
+func (x *executor) keepPrepared() {
+	x.rec.StatementID = x.resp.StatementID
 	view := preparedStatement{
-		id: s.resp.StatementID, plan: s.plan, digest: s.rec.Digest, divergent: s.divergent,
-		text: s.rec.Normalized, cut: s.rec.NormalizedCut, unreadable: s.unreadable, tagText: s.tagText, tagEnds: s.tagEnds,
+		id: x.resp.StatementID, plan: x.plan, digest: x.rec.Digest, divergent: x.divergent,
+		text: x.rec.Normalized, cut: x.rec.NormalizedCut, unreadable: x.unreadable, tagText: x.tagText, tagEnds: x.tagEnds,
 	}
-	view.schema, view.mode, view.rules = s.modes.schema, s.modes.mode, s.modes.rules
-	view.readsLast = !s.msg.whole || s.mayReadLast(s.rec.Text)
-	if s.srv.opts.Standby != nil {
-		view.columns = s.resp.Columns()
-		if s.msg.whole {
-			view.sql = s.rec.Text
+	view.schema, view.mode, view.rules = x.modes.schema, x.modes.mode, x.modes.rules
+	view.readsLast = !x.msg.whole || x.mayReadLast(x.rec.Text)
+	if x.srv.opts.Standby != nil {
+		view.columns = x.resp.Columns()
+		if x.msg.whole {
+			view.sql = x.rec.Text
 		}
 	}
-	if s.statements.moved {
-		view.remote, view.moved = s.statements.remote, true
+	if x.statements.moved {
+		view.remote, view.moved = x.statements.remote, true
 	}
-	s.statements.add(s.resp.Params, view)
+	x.statements.add(x.resp.Params, view)
 }
 
 // follow applies effects that change how later statements are read.
-func (s *session) follow(effects sqlplan.Effect) {
-	sql := s.rec.Text
-	if !s.msg.whole {
+func (x *executor) follow(effects sqlplan.Effect) {
+	sql := x.rec.Text
+	if !x.msg.whole {
 		sql = nil // the truncated text does not show its end
 	}
 	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
-		s.srv.opts.Planner.Invalidate()
+		x.srv.opts.Planner.Invalidate()
 	}
 	if effects.Any(statefulEffects) {
-		s.track(effects)
+		x.track(effects)
 	}
-	if effects.Has(sqlplan.EffectUnknown) && s.changesModes() {
-		s.modes.forget()
+	if effects.Has(sqlplan.EffectUnknown) && x.changesModes() {
+		x.modes.forget()
 	}
 	if effects.Has(sqlplan.EffectCharset) {
-		s.modes.setCharset(charsetOf(sql, s.modes.mode))
+		x.modes.setCharset(charsetOf(sql, x.modes.mode))
 	}
 	if effects.Has(sqlplan.EffectUse) {
-		if name, ok := usedSchema(sql, s.modes.mode); ok && s.plan.Type() == sqlplan.TypeUse {
-			s.modes.useSchema(name)
+		if name, ok := usedSchema(sql, x.modes.mode); ok && x.plan.Type() == sqlplan.TypeUse {
+			x.modes.useSchema(name)
 		} else {
-			s.modes.forget() // a prepared statement, or one of several statements
+			x.modes.forget() // a prepared statement, or one of several statements
 		}
 	}
 	if effects.Has(sqlplan.EffectSQLMode) {
-		if mode, known := s.plan.SessionMode(sql, s.modes.mode); known {
-			s.modes.setSQLMode(mode)
+		if mode, known := x.plan.SessionMode(sql, x.modes.mode); known {
+			x.modes.setSQLMode(mode)
 		} else {
-			s.modes.forget()
+			x.modes.forget()
 		}
 	}
-	if s.caps.Has(mysqlwire.CapSessionTrack) && s.resp.Status.Has(mysqlwire.StatusSessionChanged) {
-		s.trackSchema()
+	if x.caps.Has(mysqlwire.CapSessionTrack) && x.resp.Status.Has(mysqlwire.StatusSessionChanged) {
+		x.trackSchema()
 	}
 }
 
@@ -354,81 +358,63 @@ func (s *session) follow(effects sqlplan.Effect) {
 const readingEffects = sqlplan.EffectUse | sqlplan.EffectCharset | sqlplan.EffectSQLMode
 
 // trackSchema takes the default schema from the server's session tracking, if present.
-func (s *session) trackSchema() {
+func (x *executor) trackSchema() {
 	var ok mysqlwire.OK
-	if s.resp.Last == nil || ok.Decode(s.resp.Last, s.caps) != nil {
+	if x.resp.Last == nil || ok.Decode(x.resp.Last, x.caps) != nil {
 		return
 	}
 	for it := ok.StateChanges(); it.Next(); {
 		if c := it.Change(); c.Type == mysqlwire.StateSchema {
-			s.modes.reportSchema(c.Value)
+			x.modes.reportSchema(c.Value)
 		}
 	}
 }
 
 // beginRecord resets the record for the current statement.
-func (s *session) beginRecord() {
-	r := &s.rec
+func (x *executor) beginRecord() {
+	r := &x.rec
 	*r = querylog.Record{} // a literal with the fields would be built on the stack and copied
-	r.Start, r.Command, r.BytesIn = s.msg.start, s.msg.cmd, s.msg.bytes
-	r.ConnectionID, r.Writer, r.Client = uint64(s.connID), s.writer, s.remote
-	r.User, r.Schema, r.Backend = s.modes.user, s.modes.schema, s.to.Addr
-	s.plan, s.failed, s.sent, s.firstByte = nil, nil, time.Time{}, time.Time{}
-	s.unreadable, s.parts = false, nil
-	s.resp = mysqlwire.Response{}
+	r.Start, r.Command, r.BytesIn = x.msg.start, x.msg.cmd, x.msg.bytes
+	r.ConnectionID, r.Writer, r.Client = uint64(x.connID), x.writer, x.remote
+	r.User, r.Schema, r.Backend = x.modes.user, x.modes.schema, x.to.Addr
+	x.plan, x.failed, x.sent, x.firstByte = nil, nil, time.Time{}, time.Time{}
+	x.unreadable, x.parts = false, nil
+	x.resp = mysqlwire.Response{}
 }
 
 // record completes the record of the current statement and passes it to the log and the observers. err is the
 // error that ended the session with the statement, if any.
-func (s *session) record(err error) {
+func (x *executor) record(err error) {
 	now := time.Now()
-	r := &s.rec
+	r := &x.rec
 	r.Total = now.Sub(r.Start)
-	if !s.sent.IsZero() && !s.firstByte.IsZero() {
-		r.FirstByte = s.firstByte.Sub(s.sent)
-		r.Upstream = s.lastByte.Sub(s.sent)
+	if !x.sent.IsZero() && !x.firstByte.IsZero() {
+		r.FirstByte = x.firstByte.Sub(x.sent)
+		r.Upstream = x.lastByte.Sub(x.sent)
 	}
-	r.RowsReturned, r.RowsAffected = s.resp.Rows, s.resp.Affected
-	r.Warnings, r.Results = uint16(min(s.resp.Warnings, 0xFFFF)), s.resp.Results
-	r.ErrorOwn = s.resp.Errno == 0
+	r.RowsReturned, r.RowsAffected = x.resp.Rows, x.resp.Affected
+	r.Warnings, r.Results = uint16(min(x.resp.Warnings, 0xFFFF)), x.resp.Results
+	r.ErrorOwn = x.resp.Errno == 0
 	switch {
-	case s.resp.Errno != 0:
-		r.ErrorNumber, r.Server = s.resp.Errno, s.modes.mode.Server().Kind
-		s.recordError()
-	case s.failed != nil:
-		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(s.failed.errno), s.failed.errno.State(), []byte(s.failed.msg)
+	case x.resp.Errno != 0:
+		r.ErrorNumber, r.Server = x.resp.Errno, x.modes.mode.Server().Kind
+		x.recordError()
+	case x.failed != nil:
+		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(x.failed.errno), x.failed.errno.State(), []byte(x.failed.msg)
 	case err != nil:
 		r.ErrorNumber, r.SQLState = uint16(mysqlwire.ErrnoNetWrite), mysqlwire.ErrnoNetWrite.State()
 		r.ErrorText = []byte(err.Error())
 	}
-	s.noteTransaction(now)
-	if s.unreadable {
-		s.open.last = sqldigest.Digest{}
+	x.transaction.note(x.modes.status, r, now, x.srv.started, &x.srv.transactions)
+	if x.unreadable {
+		x.transaction.hide()
 		// A text whose strings may end elsewhere can expose their contents.
 		r.Text, r.Normalized, r.Digest, r.Tags, r.StatementName = nil, nil, [16]byte{}, nil, nil
 	}
-	s.counters.statement(s.plan, r)
-	s.counters.live.record(now.Sub(s.srv.started), r.Total, r.ErrorNumber != 0)
-	s.srv.opts.Log.Log(r)
-	for _, o := range s.srv.opts.Observers {
+	x.counters.statement(x.plan, r)
+	x.counters.live.record(now.Sub(x.srv.started), r.Total, r.ErrorNumber != 0)
+	x.srv.opts.Log.Log(r)
+	for _, o := range x.srv.opts.Observers {
 		o.Observe(r)
-	}
-}
-
-// noteTransaction numbers the statement's transaction, from the statement that started it to the one that
-// ended it.
-func (s *session) noteTransaction(now time.Time) {
-	open := s.modes.status.Has(mysqlwire.StatusInTrans)
-	if open && s.transaction == 0 {
-		s.transaction = s.srv.transactions.Add(1)
-		s.open.since = s.rec.Start.Sub(s.srv.started)
-		s.nextOnly = false
-	}
-	if open {
-		s.open.waits, s.open.last = now.Sub(s.srv.started), s.rec.Digest
-	}
-	s.rec.TransactionID = s.transaction
-	if !open {
-		s.transaction = 0
 	}
 }

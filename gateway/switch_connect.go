@@ -25,35 +25,23 @@ type next struct {
 
 // A moving has the fields of a session for moves to another server.
 type moving struct {
-	sets     settings // SET statements
-	longOpen bool     // a value was sent in pieces and not executed with yet
-	nextOnly bool     // SET TRANSACTION was executed for the next transaction only
-	wasReset bool     // by COM_RESET_CONNECTION
-	multi    uint16   // the last COM_SET_OPTION's option, plus 1; 0 if there was none
-	moved    bool     // away from the server it logged in to
-	next     *next    // the connection to move to
+	moved bool  // away from the server it logged in to
+	next  *next // the connection to move to
 }
 
 // discardNext closes the new connection.
 func (s *session) discardNext() {
 	if n := s.next; n != nil {
 		s.next = nil
-		s.srv.ids.drop(n.conn.ConnectionID, s)
+		s.srv.ids.drop(n.conn.ConnectionID, &s.shown)
 		s.task.Block(func() { n.conn.Close() })
 	}
-}
-
-// clearReplayState drops the state that would be replayed on another server, and the pin.
-func (s *session) clearReplayState() {
-	s.pin.Store(nil)
-	s.sets.clear()
-	s.longOpen, s.nextOnly, s.wasReset = false, false, false
 }
 
 // connectNext opens the session's connection to the other side within a pause. A nil error means that the
 // session is ready to move, or to be closed if that was requested.
 func (s *session) connectNext(h *pause) error {
-	if s.pin.Load() != nil && h.closePinned {
+	if s.carried.pin.Load() != nil && h.closePinned {
 		h.closing.Add(1)
 		return nil
 	}
@@ -86,7 +74,7 @@ func (s *session) connectNext(h *pause) error {
 // connect sets s.next: a connection to the other side in the same state as the current one, verified by
 // queries on both servers.
 func (s *session) connect(ctx context.Context, to *target) error {
-	if p := s.pin.Load(); p != nil {
+	if p := s.carried.pin.Load(); p != nil {
 		return p
 	}
 	if p := s.statements.pinned(s.modes.mode); p != nil {
@@ -110,7 +98,7 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 	n := &next{to: to}
 	n.conn, err = s.logInNext(ctx, to)
 	for range s.srv.ids.attempts() {
-		if err != nil || s.srv.ids.take(n.conn.ConnectionID, s) {
+		if err != nil || s.srv.ids.take(n.conn.ConnectionID, &s.shown) {
 			break
 		}
 		n.conn.Close()
@@ -132,7 +120,7 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 		err = n.conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
-		s.srv.ids.drop(n.conn.ConnectionID, s)
+		s.srv.ids.drop(n.conn.ConnectionID, &s.shown)
 		n.conn.Conn.Close()
 		var pinned *pin
 		if errors.As(err, &pinned) {
@@ -178,7 +166,7 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 // replay brings the new connection into the session's state.
 func (s *session) replay(ctx context.Context, n *next, here sessionState) error {
 	c := n.conn
-	if s.wasReset {
+	if s.carried.wasReset {
 		if err := c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err != nil {
 			return err
 		}
@@ -188,13 +176,13 @@ func (s *session) replay(ctx context.Context, n *next, here sessionState) error 
 			return err
 		}
 	}
-	for sql := range s.sets.all() {
+	for sql := range s.carried.sets.all() {
 		if _, err := c.Exec(ctx, string(sql)); err != nil {
 			return fmt.Errorf("%s: %w", sql, err)
 		}
 	}
-	if s.multi != 0 {
-		option := mysqlwire.SetOption{Option: mysqlwire.Option(s.multi - 1)}
+	if s.carried.multi != 0 {
+		option := mysqlwire.SetOption{Option: mysqlwire.Option(s.carried.multi - 1)}
 		if err := c.Send(ctx, option.AppendTo(nil)); err != nil {
 			return err
 		}
@@ -267,9 +255,9 @@ func (s *session) switchConn(side switchover.Side) error {
 	s.next = nil
 	s.switchBackend(n.conn.Conn)
 	s.to, s.lane = n.to, laneOf(side)
-	s.side.Store(uint32(side))
+	s.shown.side.Store(uint32(side))
 	if s.connID != s.shown.greeted.Load() {
-		s.srv.ids.drop(s.connID, s)
+		s.srv.ids.drop(s.connID, &s.shown)
 	}
 	s.connID = n.conn.ConnectionID
 	s.moved = true

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -26,16 +27,16 @@ func (p *pin) Error() string {
 }
 
 // trackFailed pins the session if a failed statement may have left state before it failed.
-func (s *session) trackFailed() {
-	if s.srv.opts.Standby == nil || s.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && s.resp.Results == 1 {
+func (x *executor) trackFailed() {
+	if x.srv.opts.Standby == nil || x.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && x.resp.Results == 1 {
 		return
 	}
-	effects := s.plan.Effects()
-	if s.resp.Results == 1 {
+	effects := x.plan.Effects()
+	if x.resp.Results == 1 {
 		effects &^= replayedEffects // a single statement set nothing
 	}
 	if effects.Any(statefulEffects) {
-		s.track(effects)
+		x.track(effects)
 	}
 }
 
@@ -64,57 +65,87 @@ const statefulEffects = sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sql
 const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectAutocommit |
 	sqlplan.EffectTxMode | sqlplan.EffectUserVarWrite | sqlplan.EffectRole
 
-// pinSession pins the session; the first reason is kept.
-func (s *session) pinSession(reason string) {
-	s.rec.PinnedReason = reason
-	if s.pin.Load() == nil {
-		s.pin.Store(&pin{Reason: reason, Digest: s.rec.Digest, Since: time.Now()})
+// track records the effects of the current statement on its session, if there is a server to switch to.
+func (x *executor) track(effects sqlplan.Effect) {
+	if x.srv.opts.Standby != nil && x.carried.track(x.query, x.modes.mode, effects) {
+		x.transaction.startsNext()
 	}
 }
 
-// track records the effects of the current statement on its session, if there is a server to switch to. It
+// A carried is the state of a session that another server has to be brought into if the session moves there, or the reason
+// why it cannot move.
+type carried struct {
+	pin      atomic.Pointer[pin] // other goroutines read it
+	sets     settings            // SET statements
+	wasReset bool                // by COM_RESET_CONNECTION
+	multi    uint16              // the last COM_SET_OPTION's option, plus 1; 0 if there was none
+}
+
+// clear drops the state, and the pin: the user was changed.
+func (c *carried) clear() {
+	c.pin.Store(nil)
+	c.sets.clear()
+	c.wasReset = false
+}
+
+// reset records COM_RESET_CONNECTION.
+func (c *carried) reset() {
+	c.clear()
+	c.wasReset = true
+}
+
+// setOption records COM_SET_OPTION.
+func (c *carried) setOption(o mysqlwire.Option) { c.multi = uint16(o) + 1 }
+
+// takesSeveral reports whether the connection permits several statements in one text, with the capabilities of its login.
+func (c *carried) takesSeveral(caps mysqlwire.Capability) bool {
+	switch c.multi {
+	case uint16(mysqlwire.OptionMultiStatementsOn) + 1:
+		return true
+	case uint16(mysqlwire.OptionMultiStatementsOff) + 1:
+		return false
+	}
+	return caps.Has(mysqlwire.CapMultiStatements)
+}
+
+// pinSession pins the session of the current statement; the first reason is kept.
+func (c *carried) pinSession(q *query, reason string) {
+	q.rec.PinnedReason = reason
+	if c.pin.Load() == nil {
+		c.pin.Store(&pin{Reason: reason, Digest: q.rec.Digest, Since: time.Now()})
+	}
+}
+
+// track records the effects of the current statement. It reports whether they concern the next transaction only. It
 // does not allocate for a SET that is kept already.
-func (s *session) track(effects sqlplan.Effect) {
-	if s.srv.opts.Standby == nil {
-		return
-	}
-	if s.plan.Type() == sqlplan.TypeUnlock {
-		if p := s.pin.Load(); p != nil && p.Reason == lockedTables {
-			s.pin.Store(nil)
+func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (next bool) {
+	if q.plan.Type() == sqlplan.TypeUnlock {
+		if p := c.pin.Load(); p != nil && p.Reason == lockedTables {
+			c.pin.Store(nil)
 		}
-		return
+		return false
 	}
-	if s.plan.Type() == sqlplan.TypeSet && s.resp.Results == 1 && s.resp.Errno == 0 && s.keepSet(effects) {
-		return
+	if q.plan.Type() == sqlplan.TypeSet && q.resp.Results == 1 && q.resp.Errno == 0 && q.msg.cmd == mysqlwire.ComQuery && q.msg.whole {
+		switch c.sets.judge(q.rec.Text, mode, effects) {
+		case setNothing:
+			return false
+		case setNext:
+			return true
+		case setKept:
+			if !c.sets.keep(q.rec.Text) {
+				c.pinSession(q, fmt.Sprintf("more than %d bytes of SET statements", maxSets))
+			}
+			return false
+		}
 	}
 	for _, p := range effectPins {
 		if effects.Has(p.effect) {
-			s.pinSession(p.reason)
-			return
+			c.pinSession(q, p.reason)
+			return false
 		}
 	}
 	if effects.Any(replayedEffects) {
-		s.pinSession("session or user variables that were set otherwise than by a SET that can be said again")
-	}
-}
-
-// keepSet keeps the text of a SET and reports whether replaying it restores the state.
-func (s *session) keepSet(effects sqlplan.Effect) bool {
-	if s.msg.cmd != mysqlwire.ComQuery || !s.msg.whole {
-		return false
-	}
-	switch s.sets.judge(s.rec.Text, s.modes.mode, effects) {
-	case setNothing:
-		return true
-	case setNext:
-		s.nextOnly = true
-		return true
-	case setKept:
-		if s.sets.keep(s.rec.Text) {
-			return true
-		}
-		s.pinSession(fmt.Sprintf("more than %d bytes of SET statements", maxSets))
-		return true
+		c.pinSession(q, "session or user variables that were set otherwise than by a SET that can be said again")
 	}
 	return false
 }

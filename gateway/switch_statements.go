@@ -78,17 +78,17 @@ func (p *prepared) number(remote uint32) uint32 {
 
 // translate changes the number in the current command if the session has moved, and adds the parameter types if
 // the server has not received them.
-func (s *session) translate(st *preparedStatement) *clientError {
+func (x *executor) translate(st *preparedStatement) *clientError {
 	if st.moved {
-		binary.LittleEndian.PutUint32(s.msg.body[1:], st.remote)
+		binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
 	}
 	if !st.untyped {
 		return nil
 	}
-	switch s.msg.cmd {
+	switch x.msg.cmd {
 	case mysqlwire.ComStmtExecute:
 	case mysqlwire.ComStmtBulkExecute:
-		if bulkSendsTypes(s.msg.body) {
+		if bulkSendsTypes(x.msg.body) {
 			st.untyped = false
 			return nil
 		}
@@ -96,16 +96,16 @@ func (s *session) translate(st *preparedStatement) *clientError {
 	default:
 		return nil
 	}
-	at, sent := st.typesAt(s.msg.body, s.caps)
+	at, sent := st.typesAt(x.msg.body, x.caps)
 	if sent {
 		st.untyped = false
 		return nil
 	}
-	types := st.params.AppendTypes(nil, s.caps)
-	if st.unread || at == 0 || !s.msg.whole || len(types) == 0 || len(s.msg.body)+len(types) >= mysqlwire.MaxPayload {
+	types := st.params.AppendTypes(nil, x.caps)
+	if st.unread || at == 0 || !x.msg.whole || len(types) == 0 || len(x.msg.body)+len(types) >= mysqlwire.MaxPayload {
 		return errUnknownTypes
 	}
-	s.insertTypes(at, types)
+	x.insertTypes(at, types)
 	st.untyped = false
 	return nil
 }
@@ -139,35 +139,35 @@ func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at
 }
 
 // prepareElsewhere serves a PREPARE of a session that has moved.
-func (s *session) prepareElsewhere() error {
-	if e := s.refusal(); e != nil {
-		return s.refuseStatement(e)
+func (x *executor) prepareElsewhere() error {
+	if e := x.refusal(); e != nil {
+		return x.refuseStatement(e)
 	}
-	err := s.forward(nil)
+	err := x.forward(nil)
 	if err == nil {
-		s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
-		if err = s.renumber(&s.statements); err == nil {
-			err = s.relay()
+		x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+		if err = x.renumber(&x.statements); err == nil {
+			err = x.relay()
 		}
 	}
 	if err == nil {
-		s.afterStatement()
+		x.afterStatement()
 	}
-	s.record(err)
+	x.record(err)
 	return err
 }
 
 // unknownStatement returns an error for a command on a statement that the client does not have. On the server
 // that the session has moved to, its number may belong to another statement.
-func (s *session) unknownStatement() error {
-	switch s.msg.cmd {
+func (x *executor) unknownStatement() error {
+	switch x.msg.cmd {
 	case mysqlwire.ComStmtClose, mysqlwire.ComStmtSendLongData:
-		if s.msg.whole {
+		if x.msg.whole {
 			return nil
 		}
 	}
-	if !s.msg.whole {
-		return s.violation(s.msg.seq+1, errUnknownPrepare.errno, errUnknownPrepare.msg)
+	if !x.msg.whole {
+		return x.violation(x.msg.seq+1, errUnknownPrepare.errno, errUnknownPrepare.msg)
 	}
-	return s.sendError(s.msg.seq+1, errUnknownPrepare, true)
+	return x.sendError(x.msg.seq+1, errUnknownPrepare, true)
 }

@@ -19,7 +19,7 @@ func (s *session) gated() error {
 			if err := s.moveAlone(sideOf(g)); err != nil {
 				return err
 			}
-		case s.isOpen() || s.msg.cmd == mysqlwire.ComQuit:
+		case s.transaction.continues(s.modes.status) || s.msg.cmd == mysqlwire.ComQuit:
 			return nil // it started before the pause, which waits for it
 		default:
 			s.phase.Store(phasePaused)
@@ -30,12 +30,6 @@ func (s *session) gated() error {
 			}
 		}
 	}
-}
-
-// isOpen reports whether the next command continues an open unit of work: a transaction, the pieces of a long
-// value, or the transaction that SET TRANSACTION prepared.
-func (s *session) isOpen() bool {
-	return s.modes.status.Has(mysqlwire.StatusInTrans) || s.longOpen || s.nextOnly
 }
 
 // waitPaused blocks until the gate is open; meanwhile it opens the session's connection to the other side on
