@@ -27,7 +27,9 @@ type message struct {
 // rest of longer commands in pieces.
 func (s *session) awaitCommand() error {
 	if len(s.client.Buffered()) < mysqlwire.HeaderLen {
-		s.idle()
+		s.weigh()
+		s.query.weigh(s.srv)
+		s.idle(s.transaction.continues(s.modes.status))
 		if s.occurred()&causeDrain != 0 { // a transaction that kept the session has ended
 			if err := s.interruptedIdle(); err != nil {
 				return err
@@ -248,7 +250,7 @@ func (s *session) changeUser() error {
 		s.charset = uint8(u.Charset)
 		s.transaction.reset()
 		s.carried.clear()
-		s.show()
+		s.showUser()
 	}
 	s.transaction.rollBack()
 	s.modes.forget() // only the backend knows which user's modes apply now

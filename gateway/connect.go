@@ -35,8 +35,7 @@ func (l *login) connect(ctx context.Context) error {
 	l.greeted = g
 	l.hello = g.hello
 	l.setBackend(g.conn)
-	l.connID = l.hello.ConnectionID
-	l.modes.setServer(string(l.hello.ServerVersion))
+	l.connected(l.hello.ConnectionID, string(l.hello.ServerVersion))
 	return l.setDeadlines(l.deadline, 0)
 }
 
@@ -45,7 +44,7 @@ func (l *login) connect(ctx context.Context) error {
 // the id in its greeting is not the server's.
 func (l *login) followSwitch(ctx context.Context) error {
 	gate := l.srv.gate.Load()
-	if gate == l.lane {
+	if l.turnstile.passes(gate) {
 		return nil
 	}
 	if !l.caps.Has(mysqlwire.CapPluginAuth) {
@@ -54,8 +53,7 @@ func (l *login) followSwitch(ctx context.Context) error {
 	l.srv.dismissLater(l.greeted) // not a spare: its id is in the client's greeting
 	l.greeted, l.switched = nil, true
 	l.setBackend(nil)
-	var err error
-	if l.to, err = l.waitLogin(); err != nil {
+	if err := l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
 	if hasLeft(l.client) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -22,6 +23,26 @@ type connIDs struct {
 	mu sync.Mutex
 	of map[uint32]*shown
 }
+
+// shown is a session as the API and other sessions see it.
+type shown struct {
+	connection atomic.Uint32 // the backend's id; 0 before the login
+	greeted    atomic.Uint32 // the id in the client's greeting: connection, unless the session has moved
+	side       atomic.Uint32 // of the session's server
+	user       atomic.Pointer[string]
+}
+
+// greet records the id in the client's greeting.
+func (s *shown) greet(id uint32) { s.greeted.Store(id) }
+
+// connect records the session's connection to a side. The side is first: moved returns no id of the side before.
+func (s *shown) connect(id uint32, to switchover.Side) {
+	s.side.Store(uint32(to))
+	s.connection.Store(id)
+}
+
+// logIn records the session's user.
+func (s *shown) logIn(user string) { s.user.Store(&user) }
 
 // take adds an id of a session, and reports whether no other one has it.
 func (c *connIDs) take(id uint32, s *shown) bool {

@@ -322,24 +322,6 @@ var (
 	ErrBeingKilled = errors.New("the statement is being killed")
 )
 
-// laneHeld is the lane of a session whose next command has to wait for a KILL QUERY of its current one.
-const laneHeld = ^uint32(0)
-
-// A killHold keeps a session's next command from being killed in place of the current one.
-type killHold struct {
-	lane uint32        // to return to
-	done chan struct{} // closed after the KILL QUERY
-}
-
-func (h *killHold) over() bool {
-	select {
-	case <-h.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // Kill kills a statement by KILL QUERY, or a session: its client receives an error, and its connections are closed. It returns
 // the session as it was before. The statement is killed through the control account, and the session's next command waits
 // for that. Like every KILL QUERY it ends the statement that the server executes at that moment. It has no effect before the
@@ -377,28 +359,10 @@ func (s *session) beginKill(k Kill, now *SessionInfo) (*killHold, error) {
 		return nil, ErrOtherNow
 	case !s.isRunning() || s.sent.IsZero() || now.Activity == ActivityPaused:
 		return nil, ErrNotSent
-	case s.hold != nil && !s.hold.over():
+	case s.turnstile.isHeld():
 		return nil, ErrBeingKilled
 	}
-	h := &killHold{lane: s.lane, done: make(chan struct{})}
-	if s.hold != nil {
-		h.lane = s.hold.lane
-	}
-	s.hold, s.lane = h, laneHeld
-	return h, nil
-}
-
-// endHold waits until the KILL QUERY of the previous command is over.
-func (s *session) endHold() {
-	h := s.hold
-	if h == nil {
-		return
-	}
-	s.task.Block(func() { <-h.done })
-	s.hold = nil
-	if s.lane == laneHeld {
-		s.lane = h.lane
-	}
+	return s.turnstile.holdNext(), nil
 }
 
 // killedError is the error for the client of a killed session.

@@ -23,6 +23,17 @@ const maskedCapabilities = mysqlwire.CapCompress | mysqlwire.CapZstdCompression 
 // the bit that announces them, are not offered.
 const knownCapabilities = mysqlwire.CapKnown &^ (maskedCapabilities | mysqlwire.CapCapabilityExtension)
 
+// An identity is the result of a session's login, which sets it.
+type identity struct {
+	number    uint64               // in this process, from 1
+	offered   mysqlwire.Capability // to the client
+	charset   uint8                // collation of the client's login
+	maxPacket uint32               // bytes; announced by the client
+	salt      []byte               // the challenge of the last login
+	entered   bool                 // counted in Server.users
+	pre41     bool                 // the client speaks the protocol from before MySQL 4.1
+}
+
 // A login takes a session from an accepted socket to the first command. It connects to the backend, relays its
 // greeting with the connection id and the challenge, and the client's response, so it keeps no password.
 type login struct {
@@ -85,7 +96,7 @@ func (l *login) steps(ctx context.Context) error {
 
 // greet connects to the backend and relays its greeting, with the capabilities that the gateway supports.
 func (l *login) greet(ctx context.Context) (err error) {
-	if l.to, err = l.waitLogin(); err != nil {
+	if err := l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
 	if err := l.connect(ctx); err != nil {
@@ -94,7 +105,7 @@ func (l *login) greet(ctx context.Context) (err error) {
 	if l.offered, err = l.offer(l.hello.Capabilities); err != nil {
 		return err
 	}
-	l.shown.greeted.Store(l.connID)
+	l.shown.greet(l.connID)
 	out := l.hello
 	out.Capabilities = l.offered
 	l.buf = out.AppendTo(l.buf[:0])
@@ -156,7 +167,7 @@ func (l *login) readLogin() error {
 	}
 	l.compresses = l.response.Capabilities.Has(mysqlwire.CapCompress)
 	l.response.Capabilities &= l.offered
-	l.caps = l.response.Capabilities
+	l.agree(l.response.Capabilities)
 	if !l.caps.Has(mysqlwire.CapSecureConnection) && (!l.modes.maria || len(l.response.AuthResponse) > 0) {
 		return l.refuse(l.tooOld()) // servers would count it as a handshake error
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -41,21 +42,32 @@ func (s *session) buffersOf() int {
 // weigh updates the server's account to the session's current heap bytes. Called between commands, it costs a
 // few nanoseconds if nothing has grown. It does not allocate.
 func (s *session) weigh() {
-	n := s.buffersOf()
-	if n == s.weighed {
+	if n := s.buffersOf(); s.account.isCurrent(n) {
 		return
 	}
-	s.weighed = n
 	bytes := sessionBytes() + s.link.heap() + s.statements.heapBytes()
 	bytes += int64(heapsize.Bytes(s.carried.sets.text) + heapsize.Array(uintptr(cap(s.carried.sets.ends)), unsafe.Sizeof(int32(0)), false))
 	bytes += int64(heapsize.Bytes(s.errBuf) + heapsize.Bytes(s.salt) + heapsize.String(s.modes.user) + heapsize.String(s.modes.schema))
-	s.chargeHeap(bytes)
+	s.account.charge(&s.srv.held, bytes)
 }
 
-// chargeHeap replaces the session's bytes in the server's account.
-func (s *session) chargeHeap(bytes int64) {
-	s.srv.held.Add(bytes - s.held)
-	s.held = bytes
+// An account is a session's part of the server's heap bytes.
+type account struct {
+	charged int64
+	size    int // of the last isCurrent
+}
+
+// isCurrent reports whether size is that of the last call: what was charged has not changed.
+func (a *account) isCurrent(size int) bool {
+	same := size == a.size
+	a.size = size
+	return same
+}
+
+// charge replaces the session's bytes in the server's account.
+func (a *account) charge(held *atomic.Int64, bytes int64) {
+	held.Add(bytes - a.charged)
+	a.charged = bytes
 }
 
 // SessionBytes returns the heap bytes of sessions besides borrowed relay buffers (see BufferBytes): their

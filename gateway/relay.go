@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync/atomic"
+	"time"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -42,6 +45,54 @@ const (
 	phasePaused // waits for the gate to open
 	phasePipe   // relays a stream uninspected
 )
+
+// open starts the relayer of a client that has connected.
+func (x *relayer) open(srv *Server, nc net.Conn) {
+	x.srv, x.query, x.counters = srv, newQuery(srv), srv.metrics.stripe()
+	x.modes = modes{planner: srv.opts.Planner}
+	x.link.open(nc, srv.buffers)
+}
+
+// join makes the session a task, with the memory and the counters of its loop.
+func (x *relayer) join(t *netloop.Task) {
+	x.link.join(t, x.srv.readers)
+	if loop, ok := t.Loop(); ok {
+		x.counters = &x.srv.metrics.stripes[loop]
+	}
+}
+
+// aim records the server to connect to.
+func (x *relayer) aim(to *target) { x.to = to }
+
+// connected records the server's id of the connection, and its version.
+func (x *relayer) connected(id uint32, version string) {
+	x.connID = id
+	x.modes.setServer(version)
+}
+
+// agree records the capabilities that the client and the gateway have in common.
+func (x *relayer) agree(caps mysqlwire.Capability) { x.caps = caps }
+
+// idle marks the session as waiting for a command, which continues a unit of work if one is open.
+func (x *relayer) idle(open bool) {
+	if x.srv.opts.IdleTimeout > 0 {
+		x.idleSince.Store(int64(time.Since(x.srv.started)))
+	}
+	phase := phaseIdle
+	if open {
+		phase = phaseOpen
+	}
+	x.phase.Store(phase)
+}
+
+// busy marks the session as executing a command that has arrived.
+func (x *relayer) busy() {
+	x.commands.Add(1)
+	x.phase.Store(phaseBusy)
+}
+
+// enter marks the session as being in a phase, and returns the one before.
+func (x *relayer) enter(phase uint32) (before uint32) { return x.phase.Swap(phase) }
 
 // relay forwards the response that s.resp has started to the client, from buffer to buffer, while s.resp
 // tracks it.

@@ -247,8 +247,7 @@ func (s *Server) loggedIn(ses *session) {
 
 // publish shows the session's connection id, before the client receives the OK of its login.
 func (s *Server) publish(ses *session) {
-	ses.shown.connection.Store(ses.connID)
-	ses.shown.side.Store(uint32(ses.to.side))
+	ses.shown.connect(ses.connID, ses.to.side)
 }
 
 // Shutdown stops the server: it accepts no new clients and closes sessions that are idle and outside

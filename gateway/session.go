@@ -5,80 +5,47 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/taredb/tare/internal/netloop"
-	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A session is one client connection on a dedicated backend connection. One goroutine serves it: it waits for
 // a command, forwards it, relays the response, and records the statement. Only that goroutine uses the
-// fields, except those of control.
+// fields, except for those of which a part says that others do.
+//
+// It is composed of parts, each of which changes its own fields only:
+//
+//	session    logs in, reads commands, and moves to another server    command.go, switch_*.go
+//	  executor   identifies, judges and records statements             statement.go, refusal.go, longtext.go
+//	    relayer    forwards commands and relays responses              relay.go, forward.go, hangup.go
+//	      link       the two connections, their buffers and deadlines  link.go, buffers.go
+//	      query      the current command, lent by the loop             query.go
+//	      modes      how texts are read and judged                     modes.go
+//	    prepared, transaction, carried: what later commands depend on  prepared.go, transaction.go, carried.go
+//	  identity, shown, turnstile, account                              login.go, connids.go, switch_wait.go, memory.go
 type session struct {
 	executor
-	control // fields that other goroutines use
-
-	lane     uint32 // the gate's value while this session's commands may pass
-	identity        // cold: written at logins
-	moving          // cold: fields for moving to another server
-
-	hold *killHold // of the last KILL QUERY; nil: there was none
-
-	held    int64 // bytes of this session in Server.held
-	weighed int   // buffersOf at the last update of held
-}
-
-// An identity is the result of a login.
-type identity struct {
-	number uint64 // in this process, from 1
-
-	offered mysqlwire.Capability // to the client
-
-	charset   uint8  // collation of the client's login
-	maxPacket uint32 // bytes; announced by the client
-	salt      []byte // the challenge of the last login
-	entered   bool   // counted in Server.users
-	newcomer  bool   // counted in Server.newcomers
-	pre41     bool   // the client speaks the protocol from before MySQL 4.1
-}
-
-// A control is the part of a session that its loop, the sweeper, switches and Shutdown use too.
-type control struct {
-	shown  shown
-	served atomic.Pointer[netloop.Task] // nil until the login is over
-}
-
-// shown is a session as the API presents it.
-type shown struct {
-	connection atomic.Uint32 // the backend's id; 0 before the login
-	greeted    atomic.Uint32 // the id in the client's greeting: connection, unless the session has moved
-	side       atomic.Uint32 // of the session's server
-	user       atomic.Pointer[string]
-}
-
-// show updates shown; the user only if sessions can be switched.
-func (s *session) show() {
-	s.shown.connection.Store(s.connID)
-	if s.srv.opts.Standby == nil {
-		return
-	}
-	user := s.modes.user
-	s.shown.user.Store(&user)
+	identity
+	shown     shown
+	turnstile turnstile
+	account   account
+	served    atomic.Pointer[netloop.Task] // nil until the login is over; other goroutines read it
+	newcomer  bool                         // counted in Server.newcomers; changed by the Server
+	moved     bool                         // away from the server it logged in to
+	next      *next                        // the connection to move to
 }
 
 func newSession(srv *Server, nc net.Conn) *session {
 	s := &session{}
-	s.relayer.srv, s.query, s.counters = srv, newQuery(srv), srv.metrics.stripe()
-	s.modes.planner = srv.opts.Planner
 	s.number = srv.numbers.Add(1)
-	s.link.open(nc, srv.buffers)
+	s.open(srv, nc)
 	return s
 }
 
 // logIn takes the session up to its first command, and hands it to a loop. It reports whether serve runs the
 // session from then on.
 func (s *session) logIn(ctx context.Context) (served bool) {
-	s.chargeHeap(sessionBytes() + clientBuffer + backendBuffer)
+	s.account.charge(&s.srv.held, sessionBytes()+clientBuffer+backendBuffer)
 	l := login{session: s}
 	if err := l.run(ctx); err != nil {
 		s.srv.loginFailed(s, err)
@@ -89,7 +56,7 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 		s.quitPre41()
 		return false
 	}
-	s.show()
+	s.showUser()
 	s.client.DropWriteBuffer() // most sessions append no packets after the login
 	s.backend.DropWriteBuffer()
 	s.srv.loggedIn(s)
@@ -100,12 +67,19 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	return true
 }
 
+// showUser shows the user of a login, which a switch reports.
+func (s *session) showUser() {
+	if s.srv.opts.Standby != nil {
+		s.shown.logIn(s.modes.user)
+	}
+}
+
 // serve is the session's task: it serves commands until the session ends.
 func (s *session) serve(t *netloop.Task) {
 	defer s.srv.removeSession(s)
 	defer s.srv.recovered(s)
 	defer s.close()
-	s.joinLoop(t)
+	s.join(t)
 	s.served.Store(t)
 	s.wake(s.occurred()) // an interruption during the move to the loop
 	for {
@@ -120,15 +94,6 @@ func (s *session) serve(t *netloop.Task) {
 	}
 }
 
-// joinLoop makes the session use the memory of its loop: see link.join.
-func (s *session) joinLoop(t *netloop.Task) {
-	s.join(t, s.srv.readers)
-	if loop, ok := t.Loop(); ok {
-		s.counters = &s.srv.metrics.stripes[loop]
-		s.writer = uint64(loop) + 1
-	}
-}
-
 func (s *session) close() {
 	s.releaseBuffers()
 	s.discardNext()
@@ -137,7 +102,7 @@ func (s *session) close() {
 	if s.entered {
 		s.srv.users.release(s.modes.user)
 	}
-	s.chargeHeap(0)
+	s.account.charge(&s.srv.held, 0)
 }
 
 // turn serves one command.
@@ -145,9 +110,8 @@ func (s *session) turn() error {
 	if err := s.awaitCommand(); err != nil {
 		return err
 	}
-	s.commands.Add(1)
-	s.phase.Store(phaseBusy)
-	if s.srv.gate.Load() != s.lane {
+	s.busy()
+	if !s.turnstile.passes(s.srv.gate.Load()) {
 		if err := s.gated(); err != nil {
 			return err
 		}
@@ -157,20 +121,6 @@ func (s *session) turn() error {
 	s.dropViews()
 	s.returnBuffers()
 	return err
-}
-
-// idle marks the session as waiting for a command. It is the last step of a command.
-func (s *session) idle() {
-	s.weigh()
-	s.query.weigh(s.srv)
-	if s.srv.opts.IdleTimeout > 0 {
-		s.idleSince.Store(int64(time.Since(s.srv.started)))
-	}
-	if s.transaction.continues(s.modes.status) {
-		s.phase.Store(phaseOpen)
-		return
-	}
-	s.phase.Store(phaseIdle)
 }
 
 // isTimeout reports whether a read or write ended by its deadline.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/mysql/sqlplan"
@@ -23,6 +24,14 @@ type executor struct {
 	statements  prepared
 	transaction transaction
 	carried     carried
+}
+
+// join makes the session a task.
+func (x *executor) join(t *netloop.Task) {
+	x.relayer.join(t)
+	if loop, ok := t.Loop(); ok {
+		x.writer = uint64(loop) + 1
+	}
 }
 
 // text serves COM_QUERY and COM_STMT_PREPARE, the statements sent as text.

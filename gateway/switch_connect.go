@@ -23,12 +23,6 @@ type next struct {
 	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's number
 }
 
-// A moving has the fields of a session for moves to another server.
-type moving struct {
-	moved bool  // away from the server it logged in to
-	next  *next // the connection to move to
-}
-
 // discardNext closes the new connection.
 func (s *session) discardNext() {
 	if n := s.next; n != nil {
@@ -254,15 +248,14 @@ func (s *session) switchConn(side switchover.Side) error {
 	}
 	s.next = nil
 	s.switchBackend(n.conn.Conn)
-	s.to, s.lane = n.to, laneOf(side)
-	s.shown.side.Store(uint32(side))
+	s.turnstile.enter(laneOf(side))
 	if s.connID != s.shown.greeted.Load() {
 		s.srv.ids.drop(s.connID, &s.shown)
 	}
-	s.connID = n.conn.ConnectionID
+	s.aim(n.to)
+	s.connected(n.conn.ConnectionID, n.conn.ServerVersion)
+	s.shown.connect(s.connID, side)
 	s.moved = true
-	s.show()
-	s.modes.setServer(n.conn.ServerVersion)
 	s.statements.moveTo(n.ids)
 	s.srv.moved.Add(1)
 	return s.attach()

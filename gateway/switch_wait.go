@@ -3,17 +3,74 @@ package gateway
 import (
 	"fmt"
 
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
+
+// A turnstile is the server's gate as one session sees it.
+type turnstile struct {
+	lane uint32    // the gate's value while the session's commands may pass
+	hold *killHold // of the last KILL QUERY; nil: there was none
+}
+
+// passes reports whether the session's commands may pass a gate.
+func (t *turnstile) passes(gate uint32) bool { return gate == t.lane }
+
+// enter makes the session one of a lane.
+func (t *turnstile) enter(lane uint32) { t.lane = lane }
+
+// laneHeld is the lane of a session whose next command has to wait for a KILL QUERY of its current one.
+const laneHeld = ^uint32(0)
+
+// A killHold keeps a session's next command from being killed in place of the current one.
+type killHold struct {
+	lane uint32        // to return to
+	done chan struct{} // closed after the KILL QUERY
+}
+
+func (h *killHold) over() bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// isHeld reports whether a KILL QUERY is under way.
+func (t *turnstile) isHeld() bool { return t.hold != nil && !t.hold.over() }
+
+// holdNext has the next command wait for a KILL QUERY of the current one.
+func (t *turnstile) holdNext() *killHold {
+	h := &killHold{lane: t.lane, done: make(chan struct{})}
+	if t.hold != nil {
+		h.lane = t.hold.lane
+	}
+	t.hold, t.lane = h, laneHeld
+	return h
+}
+
+// endHold waits until the KILL QUERY of the previous command is over.
+func (t *turnstile) endHold(task *netloop.Task) {
+	h := t.hold
+	if h == nil {
+		return
+	}
+	task.Block(func() { <-h.done })
+	t.hold = nil
+	if t.lane == laneHeld {
+		t.lane = h.lane
+	}
+}
 
 // gated handles a gate that differs from the session's lane: there is a pause, or the other side is active.
 // It returns when the current command, if any, may proceed.
 func (s *session) gated() error {
-	s.endHold()
+	s.turnstile.endHold(s.task)
 	for {
 		g := s.srv.gate.Load()
 		switch {
-		case g == s.lane:
+		case s.turnstile.passes(g):
 			return nil
 		case g&gatePaused == 0:
 			if err := s.moveAlone(sideOf(g)); err != nil {
@@ -22,9 +79,9 @@ func (s *session) gated() error {
 		case s.transaction.continues(s.modes.status) || s.msg.cmd == mysqlwire.ComQuit:
 			return nil // it started before the pause, which waits for it
 		default:
-			s.phase.Store(phasePaused)
+			s.enter(phasePaused)
 			err := s.waitPaused(s.srv.pause.Load())
-			s.phase.Store(phaseBusy)
+			s.enter(phaseBusy)
 			if err != nil {
 				return err
 			}
@@ -106,20 +163,21 @@ func (s *session) joinPause() error {
 	s.acknowledge(causeMove)
 	phase := s.phase.Load()
 	err := s.gated()
-	s.phase.Store(phase)
+	s.enter(phase)
 	if err != nil {
 		return err
 	}
 	return s.clearDeadlines(causeClientGone)
 }
 
-// waitLogin blocks a new client for the duration of a pause, and returns the side for it.
-func (s *session) waitLogin() (*target, error) {
+// waitLogin blocks a new client for the duration of a pause, and chooses the server for it.
+func (s *session) waitLogin() error {
 	for {
 		g := s.srv.gate.Load()
 		if g&gatePaused == 0 {
-			s.lane = g
-			return s.srv.targets[sideOf(g)], nil
+			s.turnstile.enter(g)
+			s.aim(s.srv.targets[sideOf(g)])
+			return nil
 		}
 		poke := s.pokes()
 		if s.occurred()&(causeDrain|causeDrainLimit) == 0 {
@@ -130,7 +188,7 @@ func (s *session) waitLogin() (*target, error) {
 		}
 		s.noPokes()
 		if s.occurred()&(causeDrain|causeDrainLimit) != 0 {
-			return nil, errDrained
+			return errDrained
 		}
 	}
 }
