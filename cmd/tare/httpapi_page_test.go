@@ -16,23 +16,17 @@ const httpAPIPage = "../../docs/reference/http-api.md"
 
 const httpAPIIntro = `# HTTP API
 
-All endpoints of all subcommands; parameters, responses and their fields are in [openapi.yaml](openapi.yaml) (OpenAPI 3.1).
+Which endpoints does each command serve, and to whom? Parameters, responses and their fields are in
+[openapi.yaml](openapi.yaml) (OpenAPI 3.1). Default addresses: ` + "`tare serve` `http://127.0.0.1:8316`, `tare store`" + `
+` + "`:8317`, `tare frontend` `:8318`, `tare rowstream` `:8319`; `tare copy` and `tare alter`" + ` the unix socket ` + "`--control-socket`" + `,
+pages and metrics at ` + "`--http`" + ` (off).
 
-| command | default address |
-|---|---|
-| ` + "`tare serve`" + ` | ` + "`http://127.0.0.1:8316`" + ` |
-| ` + "`tare store`" + ` | ` + "`http://127.0.0.1:8317`" + ` |
-| ` + "`tare frontend`" + ` | ` + "`http://127.0.0.1:8318`" + ` |
-| ` + "`tare rowstream`" + ` | ` + "`http://127.0.0.1:8319`" + ` |
-| ` + "`tare copy`" + ` | the unix socket ` + "`--control-socket`" + `; page and metrics at ` + "`--http`" + ` (off); ` + "`tare alter`" + ` too |
-
-**role**: the least role that an [account](../operate/accounts.md#http-accounts) requires. **texts**: *required*: only
-accounts with ` + "`texts: true`" + `; *withheld*: other accounts get the response without statement texts. Endpoints marked with †
-change something: each call is logged with its account. A path that ends in ` + "`/`" + ` includes all paths below it, but for ` + "`/`" + `.
-
-Requests are refused with 401 (no valid account) or 403 (role too low, no texts, or a page of another site), with the
-required role. Details: [statements](top.md#get-apiv1statements), [PromQL](promql.md), [switching](switching.md),
-[active series](active-series.md), [query log](query-log.md), [copy](copy.md).
+**role**: the least role that an [account](../operate/accounts.md#http-accounts) requires; viewer if none is named. **texts**:
+*required*: only accounts with ` + "`texts: true`" + `; *withheld*: other accounts get the response without statement texts. † changes
+something: each call is logged with its account. A path that ends in ` + "`/`" + ` includes all paths below it, but for ` + "`/`" + `. Active
+series are also served under ` + "`/prometheus`" + `. Requests are refused with 401 (no valid account) or 403 (role too low, no texts,
+or a page of another site). Details: [statements](top.md#get-apiv1statements), [PromQL](promql.md),
+[switching](switching.md), [active series](active-series.md), [query log](query-log.md), [copy](copy.md).
 `
 
 // TestHTTPAPIPage compares docs/reference/http-api.md with docs/reference/openapi.yaml.
@@ -52,23 +46,29 @@ func TestHTTPAPIPage(t *testing.T) {
 		{"Prometheus' API", isPromQL},
 		{"Control socket of a copy", func(path string, _ apiOperation) bool { return strings.HasPrefix(path, "/v1/") }},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\n| endpoint | commands | role | texts | what it is |\n|---|---|---|---|---|\n", group.title)
+		fmt.Fprintf(&page, "\n## %s\n\n| endpoint | what it is | commands, role, texts |\n|---|---|---|\n", group.title)
+		var order []string // the second and third cell
+		endpoints := make(map[string][]string)
 		for _, path := range slices.Sorted(maps.Keys(f.Paths)) {
-			for _, method := range slices.Sorted(maps.Keys(f.Paths[path])) {
-				o := f.Paths[path][method]
-				if !group.has(path, o) {
-					continue
-				}
-				mark := ""
-				if o.Changes {
-					mark = " †"
-				}
-				texts := o.Texts
-				if texts == "none" {
-					texts = ""
-				}
-				fmt.Fprintf(&page, "| `%s %s`%s | %s | %s | %s | %s |\n", strings.ToUpper(method), path, mark, strings.Join(o.ServedBy, ", "), o.Role, texts, o.Summary)
+			if strings.HasPrefix(path, "/prometheus/") {
+				continue // the same without the prefix
 			}
+			methods := make(map[string][]string)
+			for _, method := range slices.Sorted(maps.Keys(f.Paths[path])) {
+				if o := f.Paths[path][method]; group.has(path, o) {
+					cells := apiCells(o)
+					methods[cells] = append(methods[cells], strings.ToUpper(method))
+				}
+			}
+			for _, cells := range slices.Sorted(maps.Keys(methods)) {
+				if endpoints[cells] == nil {
+					order = append(order, cells)
+				}
+				endpoints[cells] = append(endpoints[cells], "`"+strings.Join(methods[cells], ", ")+" "+path+"`")
+			}
+		}
+		for _, cells := range order {
+			fmt.Fprintf(&page, "| %s | %s |\n", strings.Join(endpoints[cells], ", "), cells)
 		}
 	}
 	if *rewrite {
@@ -79,6 +79,25 @@ func TestHTTPAPIPage(t *testing.T) {
 	if d := diff.Diff(string(got), page.String()); d != "" {
 		t.Errorf("docs/reference/http-api.md is stale: run make generate\n%s", d)
 	}
+}
+
+// apiCells returns what an operation is, and by whom it is served to whom.
+func apiCells(o apiOperation) string {
+	access := strings.Join(o.ServedBy, ", ")
+	if o.Role != "viewer" {
+		access += "; " + o.Role
+	}
+	if o.Texts != "none" {
+		access += "; texts " + o.Texts
+	}
+	summary := strings.TrimSuffix(o.Summary, ".")
+	if _, empty := strings.CutSuffix(strings.ToLower(summary), "always empty"); empty {
+		summary = "Always empty"
+	}
+	if o.Changes {
+		summary += " †"
+	}
+	return summary + " | " + access
 }
 
 func isProgram(path string) bool {
