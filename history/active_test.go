@@ -46,7 +46,7 @@ func TestActive(t *testing.T) {
 	}
 	table.Observe(r)
 	failed := teststmt.Record(2, time.Millisecond)
-	failed.RowsReturned, failed.RowsAffected, failed.BytesOut, failed.Normalized = 0, 0, 0, nil
+	failed.RowsReturned, failed.RowsAffected, failed.BytesIn, failed.BytesOut, failed.Warnings, failed.Normalized = 0, 0, 0, 0, 0, nil
 	failed.ErrorNumber, failed.Schema, failed.User = 1062, "", "\xff"
 	table.Observe(failed)
 	old := teststmt.Record(3, time.Millisecond)
@@ -65,7 +65,11 @@ func TestActive(t *testing.T) {
 		`{__name__="tare_query_duration_seconds", backend="127.0.0.1:3306", digest="01000002000000000000000000000000", instance="gw1", user="�", zone="eu"}`,
 		`{__name__="tare_query_errors_total", backend="127.0.0.1:3306", class="constraint", digest="01000002000000000000000000000000", instance="gw1", user="�", zone="eu"}`,
 	}
-	for _, name := range []string{stmtseries.Queries.String(), stmtseries.RowsSent.String(), stmtseries.RowsAffected.String(), stmtseries.BytesSent.String(), stmtseries.Duration.String()} {
+	names := []string{"tare_queries_total", "tare_query_duration_seconds"}
+	for _, c := range stmtstats.Effects() {
+		names = append(names, c.Info().Metric)
+	}
+	for _, name := range names {
 		want = append(want, `{__name__="`+name+`", `+one, `{__name__="`+name+`", `+batch)
 	}
 	slices.Sort(want)
@@ -140,16 +144,11 @@ func visitSlowly(table *stmtstats.Table, given map[string]string, idle time.Dura
 		return (shard.All() || labels.StableHash(ls)%shard.Count == shard.Index) && visit(ls)
 	}
 	err := table.Each(func(s *stmtstats.Sample) error {
-		if s.Calls == 0 || s.Last.Before(oldest) {
+		if s.Counts[stmtstats.Calls] == 0 || s.Last.Before(oldest) {
 			return nil
 		}
-		counted := [stmtseries.PerKey]uint64{
-			stmtseries.Queries: 1, stmtseries.Duration: 1,
-			stmtseries.RowsSent: s.RowsSent, stmtseries.RowsAffected: s.RowsAffected, stmtseries.BytesSent: s.BytesSent,
-		}
-		copy(counted[stmtseries.Errors:], s.Errors[:])
 		for series := range stmtseries.PerKey {
-			if counted[series] > 0 {
+			if m := stmtseries.Of(series); m == stmtseries.Queries || m == stmtseries.Duration || s.Counts[series] > 0 {
 				l.SetSeries(s.Kind, &s.Key, series)
 				add()
 			}

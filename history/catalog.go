@@ -208,8 +208,7 @@ func (c *catalog) addRead(e *stmtstats.Change) {
 	if e.Last == 0 {
 		return // nothing was counted
 	}
-	counters := e.Counters()
-	series := seriesOf(&counters)
+	series := seriesOf(e.Counts())
 	if e.HasText() {
 		series |= 1 << seriesInfo
 	}
@@ -278,18 +277,12 @@ func (c *catalog) bytes() int64 {
 }
 
 // seriesOf returns the series of an entry that was called. Counters that were always 0 have no series.
-func seriesOf(counters *stmtstats.Counters) uint32 {
+func seriesOf(counts stmtstats.Counts) uint32 {
 	series := uint32(1<<stmtseries.Queries | 1<<stmtseries.Duration)
-	set := func(s stmtseries.Metric, n uint64) {
+	for number, n := range counts {
 		if n > 0 {
-			series |= 1 << s
+			series |= 1 << number
 		}
-	}
-	set(stmtseries.RowsSent, counters.RowsSent)
-	set(stmtseries.RowsAffected, counters.RowsAffected)
-	set(stmtseries.BytesSent, counters.BytesSent)
-	for class, n := range counters.Errors {
-		set(stmtseries.Errors+stmtseries.Metric(class), n)
 	}
 	return series
 }

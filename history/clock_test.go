@@ -71,7 +71,7 @@ func (c *clockRig) checkRollups() {
 	c.t.Helper()
 	dirs, err := rollup.ListBucket(c.t.Context(), c.rig.bucket, "")
 	c.must(err)
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	for _, d := range dirs {
 		for _, n := range d.Files {
@@ -82,8 +82,8 @@ func (c *clockRig) checkRollups() {
 			}
 		}
 	}
-	if all.Calls != c.past {
-		c.t.Errorf("the rollups have %d calls, want %d", all.Calls, c.past)
+	if all[stmtstats.Calls] != c.past {
+		c.t.Errorf("the rollups have %d calls, want %d", all[stmtstats.Calls], c.past)
 	}
 }
 

@@ -42,17 +42,27 @@ func keyOf(n int) stmtstats.Key {
 }
 
 func count(s *stmtstats.Sample, now time.Time, d time.Duration, failed bool) {
-	if s.Calls == 0 && s.First.IsZero() {
+	if s.Counts[stmtstats.Calls] == 0 && s.First.IsZero() {
 		s.First, s.Born = now, true
 	}
 	s.Last = now
-	s.Calls++
-	s.RowsSent += 3
-	s.BytesSent += 100
+	s.Counts[stmtstats.Calls]++
+	for _, c := range stmtstats.Effects() {
+		s.Counts[c] += effectOf(c)
+	}
 	if failed {
-		s.Errors[stmtstats.ClassDeadlock]++
+		s.Counts[int(stmtstats.Errors)+int(stmtstats.ClassDeadlock)]++
 	}
 	s.Histogram.Record(d)
+	s.Counts[stmtstats.Nanos] = s.Histogram.Nanos
+}
+
+// effectOf returns how much each call adds to a counter.
+func effectOf(c stmtstats.Counter) uint64 {
+	if c == stmtstats.RowsSent {
+		return 3
+	}
+	return 100 + uint64(c)
 }
 
 // call counts a call of the n-th Key.
@@ -98,12 +108,7 @@ func (m *model) evict(n int, now time.Time) {
 		e.First, e.Born = now, true
 	}
 	e.Last = now
-	e.Calls += s.Calls
-	e.RowsSent += s.RowsSent
-	e.BytesSent += s.BytesSent
-	for c, n := range s.Errors {
-		e.Errors[c] += n
-	}
+	e.Counts.Add(&s.Counts)
 	e.Histogram.Merge(&s.Histogram)
 	m.gone = append(m.gone, stmtstats.Sample{Key: s.Key, ID: s.ID, Kind: stmtstats.Removed, First: s.First, Last: s.Last})
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/store/tsblock"
 )
@@ -96,7 +97,7 @@ func (d *diskRig) checkLedger() {
 			d.t.Errorf("%s is %v, %d rounds had calls of it", query, got, rounds)
 		}
 		increase := fmt.Sprintf(`max_over_time(tare_queries_total{digest=~"%04x.*"}[1d]) - min_over_time(tare_queries_total{digest=~"%04x.*"}[1d])`, key, key)
-		if got, want := d.value(increase, d.now), float64(d.model.live[keyOf(key)].Calls); got != want {
+		if got, want := d.value(increase, d.now), float64(d.model.live[keyOf(key)].Counts[stmtstats.Calls]); got != want {
 			d.t.Errorf("%s is %v, want %v: the series has no zero sample", increase, got, want)
 		}
 	}

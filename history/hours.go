@@ -24,9 +24,9 @@ type hourDeriver struct {
 	start, end int64 // Unix milliseconds
 	rows       map[stmtstats.Key]*rollup.Row
 	other      rollup.Row
-	evicted    rollup.Row    // except the durations, which are in spread
-	owed       rollup.Carry  // by the previous hour
-	lost       rollup.Counts // counts of evicted Keys
+	evicted    rollup.Row       // except the durations, which are in spread
+	owed       rollup.Carry     // by the previous hour
+	lost       stmtstats.Counts // counts of evicted Keys
 	lostSpread stmtstats.Histogram
 	gained     stmtstats.Histogram // of Evicted
 	last       int64               // of the newest sample
@@ -94,8 +94,8 @@ func (d *hourDeriver) sums(r *rollup.Rollup) error {
 		r.Rows = append(r.Rows, d.other)
 	}
 	e := &d.evicted
-	e.Counts.Nanos, d.lost.Nanos = d.gained.Nanos, d.lostSpread.Nanos
-	before := &stmtstats.Histogram{Nanos: d.owed.Counts.Nanos}
+	e.Counts[stmtstats.Nanos], d.lost[stmtstats.Nanos] = d.gained.Nanos, d.lostSpread.Nanos
+	before := &stmtstats.Histogram{Nanos: d.owed.Counts[stmtstats.Nanos]}
 	if err := before.AddSpread(d.owed.Spread); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (d *hourDeriver) sums(r *rollup.Rollup) error {
 
 	e.Counts.Subtract(&d.lost)
 	d.gained.Subtract(&d.lostSpread)
-	if e.Counts.Calls > 0 || e.Counts.Nanos > uint64(roundedSums) {
+	if e.Counts[stmtstats.Calls] > 0 || e.Counts[stmtstats.Nanos] > uint64(roundedSums) {
 		e.Spread = d.gained.AppendSpread(nil)
 		e.Print = rollup.EvictedPrint()
 		r.Rows = append(r.Rows, *e)
@@ -152,9 +152,9 @@ func (d *hourDeriver) add(s *stmtseries.Samples) error {
 		return nil
 	}
 	row := d.row(k, kind)
-	*s.Metric.Count(&row.Counts, class) += g.Grown
+	row.Counts[s.Metric.Counter(class)] += g.Grown
 	if kind == stmtstats.Tracked {
-		*s.Metric.Count(&d.lost, class) += g.Lost
+		d.lost[s.Metric.Counter(class)] += g.Lost
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (d *hourDeriver) addDurations(s *stmtseries.Samples, k stmtstats.Key, kind 
 	d.last = max(d.last, g.Last)
 	row := d.row(k, kind)
 	row.First, row.Last = g.First, g.Last // the counters of a Key start later than its durations, if its first call is in flight
-	row.Counts.Nanos = g.Grown.Nanos
+	row.Counts[stmtstats.Nanos] = g.Grown.Nanos
 	row.Spread = g.Grown.AppendSpread(nil)
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // sumOfRollups returns the calls in all hours.
 func sumOfRollups(t *testing.T, store *rollup.Store) uint64 {
 	t.Helper()
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	for _, n := range store.List(func(n rollup.Name) bool { return n.Span == rollup.Hour }) {
 		f, err := store.Open(n)
@@ -30,7 +30,7 @@ func sumOfRollups(t *testing.T, store *rollup.Store) uint64 {
 			t.Fatal(err)
 		}
 	}
-	return all.Calls
+	return all[stmtstats.Calls]
 }
 
 // TestRollupAfterFullDisk has a full disk across the end of an hour while a new Key is called: its zero

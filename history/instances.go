@@ -285,7 +285,7 @@ func (w *writer) copyFrom(s *stmtstats.Sample) error {
 		w.setInfo(e, s.Text)
 	}
 	e.visited = w.last
-	if s.Calls == 0 && s.Histogram.Nanos == 0 {
+	if s.Counts[stmtstats.Calls] == 0 && s.Histogram.Nanos == 0 {
 		e.clean = true
 		return nil
 	}
@@ -293,6 +293,6 @@ func (w *writer) copyFrom(s *stmtstats.Sample) error {
 	if err := w.append(e, s); err != nil {
 		return fmt.Errorf("append first samples of digest %x: %w", e.key.Digest, err)
 	}
-	e.written, e.calls, e.nanos, e.clean = w.last, s.Calls, s.Histogram.Nanos, true
+	e.written, e.calls, e.nanos, e.clean = w.last, s.Counts[stmtstats.Calls], s.Histogram.Nanos, true
 	return nil
 }

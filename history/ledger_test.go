@@ -18,6 +18,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/internal/localdb"
 	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // TestLedgerFindsLoss removes samples from the database directly: the self-check counts them, and the same
@@ -37,7 +38,7 @@ func TestLedgerFindsLoss(t *testing.T) {
 		{"the last two samples of all series", func(h *hourglass, at []int64) {
 			all := labels.MustNewMatcher(labels.MatchRegexp, promlabel.MetricNameLabel, ".+")
 			h.must(h.db().Head().Delete(t.Context(), at[8], at[9], all))
-		}, 2 * 2 * 4, 2 * 2}, // each round writes 4 series of 2 Keys
+		}, 2 * 2 * (2 + uint64(len(stmtstats.Effects()))), 2 * 2}, // each round writes the calls, durations and effects of 2 Keys
 		{"a zero sample", func(h *hourglass, at []int64) {
 			h.must(h.db().Head().Delete(t.Context(), math.MinInt64, at[0]-1, queries, one))
 		}, 0, 1},

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
@@ -15,7 +14,7 @@ const SumsAge = 6 * time.Hour
 // A Sum has the total counters of all statements at one point in time.
 type Sum struct {
 	At     int64 // Unix milliseconds
-	Counts rollup.Counts
+	Counts stmtstats.Counts
 	Spread []byte
 }
 
@@ -24,20 +23,19 @@ type sums struct {
 	mu   sync.Mutex
 	kept []Sum // under mu: the oldest first
 
-	counts rollup.Counts       // of the current round, as all below; used by the writer
+	counts stmtstats.Counts    // of the current round, as all below; used by the writer
 	spread stmtstats.Histogram // of the current round
 }
 
 // reset starts a round that visits all Keys.
 func (t *sums) reset() {
-	t.counts = rollup.Counts{}
+	t.counts = stmtstats.Counts{}
 	t.spread.Reset()
 }
 
 // add adds a Key.
 func (t *sums) add(s *stmtstats.Sample) {
-	c := rollup.CountsOf(s)
-	t.counts.Add(&c)
+	t.counts.Add(&s.Counts)
 	t.spread.Merge(&s.Histogram)
 }
 

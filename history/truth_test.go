@@ -26,7 +26,7 @@ func (d *day) checkRollups() {
 	var u rollup.TextDecoder
 	defer u.Close()
 	days := make(map[int64]*rollup.Rollup)
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	for _, n := range names {
 		f, err := store.Open(n)
@@ -43,21 +43,23 @@ func (d *day) checkRollups() {
 		for i := range up.Rows {
 			row := &up.Rows[i]
 			var h stmtstats.Histogram
-			if err := h.AddSpread(row.Spread); err != nil || h.Count() != row.Counts.Calls {
-				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.Counts.Calls, err)
+			if err := h.AddSpread(row.Spread); err != nil || h.Count() != row.Counts[stmtstats.Calls] {
+				d.t.Errorf("%v: %d durations of %d calls (%v)", n, h.Count(), row.Counts[stmtstats.Calls], err)
 			}
 			if !row.Print.IsSum() && (row.Text == "" || row.Print != rollup.PrintOf(&row.Key) || row.Last <= n.Begin().UnixMilli() || row.Last > n.End().UnixMilli()) {
 				d.t.Errorf("%v: row %+v", n, row)
 			}
 		}
-		for query, got := range map[string]float64{
-			"sum(tare_queries_total)":                           float64(all.Calls),
-			"sum(tare_query_rows_sent_total)":                   float64(all.RowsSent),
-			"sum(tare_query_bytes_sent_total)":                  float64(all.BytesSent),
-			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all.Errors[stmtstats.ClassDeadlock]),
+		sums := map[string]float64{
+			"sum(tare_queries_total)":                           float64(all[stmtstats.Calls]),
+			`sum(tare_query_errors_total{class="deadlock"})`:    float64(all[int(stmtstats.Errors)+int(stmtstats.ClassDeadlock)]),
 			"histogram_count(sum(tare_query_duration_seconds))": float64(spread.Count()),
-			"histogram_sum(sum(tare_query_duration_seconds))":   float64(all.Nanos) / 1e9,
-		} {
+			"histogram_sum(sum(tare_query_duration_seconds))":   all.Seconds(),
+		}
+		for _, c := range stmtstats.Effects() {
+			sums["sum("+c.Info().Metric+")"] = float64(all[c])
+		}
+		for query, got := range sums {
 			if want := d.value(query, n.End()); math.Abs(got-want) > 1e-9*want {
 				d.t.Errorf("%s at %v is %v, the rollups' sum is %v", query, n.End(), want, got)
 			}
@@ -83,10 +85,10 @@ func (d *day) checkRollups() {
 		}
 		got, want := make(map[stmtstats.Key]uint64), make(map[stmtstats.Key]uint64)
 		for _, row := range up.Rows {
-			got[row.Key] += row.Counts.Nanos
+			got[row.Key] += row.Counts[stmtstats.Nanos]
 		}
 		for _, row := range days[n.Start].Rows {
-			want[row.Key] += row.Counts.Nanos
+			want[row.Key] += row.Counts[stmtstats.Nanos]
 		}
 		if !maps.Equal(got, want) {
 			d.t.Errorf("%v has %v, its hours have %v", n, got, want)

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/history/stmtstats"
 )
@@ -52,11 +51,11 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		w.setInfo(e, s.Text)
 	}
 	defer func() { e.visited = w.last }()
-	if s.Calls == 0 && s.Histogram.Nanos == 0 {
+	if s.Counts[stmtstats.Calls] == 0 && s.Histogram.Nanos == 0 {
 		e.clean = true
 		return false, nil
 	}
-	if s.Calls == e.calls && s.Histogram.Nanos == e.nanos && w.last-e.written < RefreshAge.Milliseconds() {
+	if s.Counts[stmtstats.Calls] == e.calls && s.Histogram.Nanos == e.nanos && w.last-e.written < RefreshAge.Milliseconds() {
 		return false, nil
 	}
 	if e.written == w.last { // calls since Collect, in the same millisecond: the next round visits them
@@ -67,7 +66,7 @@ func (w *writer) write(s *stmtstats.Sample) (bool, error) {
 		e.written, e.calls = 0, 0
 		return false, fmt.Errorf("append samples of digest %x: %w", e.key.Digest, err)
 	}
-	e.written, e.calls, e.nanos, e.clean = w.last, s.Calls, s.Histogram.Nanos, true
+	e.written, e.calls, e.nanos, e.clean = w.last, s.Counts[stmtstats.Calls], s.Histogram.Nanos, true
 	return true, nil
 }
 
@@ -154,7 +153,7 @@ func (w *writer) startOf(e *track, s *stmtstats.Sample) int64 {
 		return w.last - 1
 	case e.born:
 		start := min(s.First.UnixMilli()-1, w.last-1)
-		if s.Calls == 0 { // the first call is in flight
+		if s.Counts[stmtstats.Calls] == 0 { // the first call is in flight
 			start -= time.Duration(s.Histogram.Nanos).Milliseconds()
 		}
 		if p, ok := w.previousCalls(e); ok && p.at >= start {
@@ -173,7 +172,6 @@ func (w *writer) startOf(e *track, s *stmtstats.Sample) int64 {
 // flight, it is 0.
 func (w *writer) append(e *track, s *stmtstats.Sample) error {
 	start := w.startOf(e, s)
-	counts := rollup.CountsOf(s)
 	for number := range stmtseries.PerKey {
 		m := stmtseries.Of(number)
 		if m == stmtseries.Duration {
@@ -182,7 +180,7 @@ func (w *writer) append(e *track, s *stmtstats.Sample) error {
 			}
 			continue
 		}
-		n := *m.Count(&counts, stmtstats.ErrorClass(number-int(m)))
+		n := s.Counts[number]
 		if n == 0 && e.refs[number] == 0 && m != stmtseries.Queries {
 			continue
 		}

@@ -176,7 +176,7 @@ func (w *world) row(st *worldStatement) (r statements.TopRow, ok bool) {
 	s := w.at(st, first)
 	r.Key = stmtstats.Key{Digest: st.digest, Schema: "shop", User: s.user, Backend: s.backend}
 	r.Text, r.Points = st.text, points(st.load)
-	r.Totals = statements.Totals{Calls: uint64(math.Ceil(sum(st.called))), Seconds: sum(st.load), Errors: uint64(sum(st.failed)), RowsSent: uint64(sum(st.rows))}
+	r.Totals = statements.Totals{Calls: uint64(math.Ceil(sum(st.called))), Seconds: sum(st.load), Errors: uint64(sum(st.failed)), Counts: stmtstats.Counts{stmtstats.RowsSent: uint64(sum(st.rows))}}
 	r.First, r.Last = w.time(first), w.time(worldSeconds)
 	if r.New = first > 0; !r.New {
 		r.First = time.Time{} // before the range
@@ -219,8 +219,8 @@ func (w *world) Statement(_ context.Context, q statements.StatementQuery) (*stat
 		Digest: st.digest, Text: st.text, From: w.time(w.began), To: w.time(worldSeconds), Source: statements.SourceSamples, Totals: r.Totals, First: r.First, Last: r.Last,
 		Parts: []statements.StatementPart{{Key: r.Key, Totals: r.Totals}}, Series: w.series(),
 	}
-	s.Series.Load, s.Series.Calls, s.Series.Errors, s.Series.RowsSent = points(st.load), points(st.called), points(st.failed), points(st.rows)
-	s.Series.RowsAffected, s.Series.P50, s.Series.P99 = make([]float64, len(r.Points)), make([]float64, len(r.Points)), make([]float64, len(r.Points))
+	s.Series.Load, s.Series.Calls, s.Series.Errors, s.Series.Effects[stmtstats.RowsSent] = points(st.load), points(st.called), points(st.failed), points(st.rows)
+	s.Series.Effects[stmtstats.RowsAffected], s.Series.P50, s.Series.P99 = make([]float64, len(r.Points)), make([]float64, len(r.Points)), make([]float64, len(r.Points))
 	return s, nil
 }
 

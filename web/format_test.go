@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // TestUnits formats numbers with about three digits, always with their unit.
@@ -119,7 +120,7 @@ func TestNumbersOfAllMeasures(t *testing.T) {
 		for _, m := range []float64{1, 1.2345678, 2.17557, 9.9951, 9.99999} {
 			x := m * math.Pow10(e)
 			n := uint64(max(x, 0))
-			totals := statements.Totals{Calls: n, Errors: n, RowsSent: n, RowsAffected: n, BytesSent: n, Seconds: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9)}
+			totals := statements.Totals{Calls: n, Errors: n, Counts: stmtstats.Counts{stmtstats.RowsSent: n, stmtstats.RowsAffected: n, stmtstats.BytesSent: n}, Seconds: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9)}
 			now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
 			v := &view{now: now, span: spanOf(now.Add(-time.Hour), now), texts: true, r: newRequest(t, ""), query: url.Values{}}
 			top := &statements.Top{From: v.span.From, To: v.span.To, Source: statements.SourceSamples, Total: totals, Before: totals, Matching: 1,

@@ -99,7 +99,7 @@ func sevenDays(b *testing.B, digests int) (reader *statements.ArchiveReader, now
 				h.Record(time.Duration(float64(time.Millisecond) * float64(1+row.Print[0]%20) * rng.ExpFloat64()))
 			}
 			row.Last = at.UnixMilli() + 1000
-			row.Counts = rollup.Counts{Calls: h.Count(), Nanos: h.Nanos, RowsSent: rng.Uint64N(1000), BytesSent: rng.Uint64N(1e6)}
+			row.Counts = stmtstats.Counts{stmtstats.Calls: h.Count(), stmtstats.Nanos: h.Nanos, stmtstats.RowsSent: rng.Uint64N(1000), stmtstats.BytesSent: rng.Uint64N(1e6)}
 			row.Spread = h.AppendSpread(nil)
 		}
 		must(archive.Instances()[0].Rollups.Write(up))

@@ -41,7 +41,7 @@ func (f *fakeStatements) Top(_ context.Context, q statements.TopQuery) (*stateme
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	totals := statements.Totals{Calls: 1000, Errors: 3, RowsSent: 5, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
+	totals := statements.Totals{Calls: 1000, Errors: 3, Counts: stmtstats.Counts{stmtstats.RowsSent: 5}, Seconds: 10, P50: time.Millisecond, P99: time.Second, P999: 2 * time.Second}
 	top := &statements.Top{From: q.From, To: q.To, Source: statements.SourceRollups, Total: totals, Before: totals, Matching: f.rows}
 	if q.Points > 0 {
 		all := &top.Series
@@ -72,7 +72,10 @@ func (f *fakeStatements) Statement(_ context.Context, q statements.StatementQuer
 		return nil, fmt.Errorf("read: %w", statements.ErrNoStatement)
 	}
 	st := &statements.Statement{Text: secretText, From: q.From, To: q.To, Source: statements.SourceSamples, First: q.From, Last: q.To}
-	st.Totals = statements.Totals{Calls: 7, Errors: 1, RowsSent: 2, RowsAffected: 3, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
+	st.Totals = statements.Totals{Calls: 7, Errors: 1, Seconds: 1.5, P50: time.Millisecond, P99: time.Second}
+	for i, c := range stmtstats.Effects() {
+		st.Counts[c] = uint64(11 * (i + 1))
+	}
 	st.Parts = []statements.StatementPart{{Key: stmtstats.Key{Schema: `sh"op<`, User: "app"}, Totals: st.Totals}, {Totals: st.Totals}}
 	st.Slow = []stmtstats.SlowCall{{Start: q.From, Duration: time.Second, Text: secretText, ErrorNumber: 1062}}
 	if q.Points == 0 {
@@ -83,7 +86,11 @@ func (f *fakeStatements) Statement(_ context.Context, q statements.StatementQuer
 	st.Heat.Bounds = []time.Duration{time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}
 	for i := range q.Points {
 		s.Times = append(s.Times, q.From.Add(time.Duration(i)*s.Step))
-		for _, values := range []*[]float64{&s.Calls, &s.Errors, &s.RowsSent, &s.RowsAffected, &s.Load} {
+		lists := []*[]float64{&s.Calls, &s.Errors, &s.Load}
+		for _, c := range stmtstats.Effects() {
+			lists = append(lists, &s.Effects[c])
+		}
+		for _, values := range lists {
 			*values = append(*values, float64(i))
 		}
 		s.P50, s.P99 = append(s.P50, math.NaN()), append(s.P99, 0.5)
@@ -383,6 +390,33 @@ func TestShortHistory(t *testing.T) {
 		notes := sourceNotes(v, statements.SourceSamples, end.Add(-start), end, nil)
 		if len(notes) != want || want > 0 && !strings.Contains(notes[0], "starts at "+moment(end.Add(-start))) {
 			t.Errorf("an hour of a history of %v: %q, want %d notes", start, notes, want)
+		}
+	}
+}
+
+// TestEffects shows each effect of calls on the page of a statement, with a chart, and as a column of the queries.
+func TestEffects(t *testing.T) {
+	o, _ := pageOptions()
+	ids := make([]string, 0, len(queryColumns))
+	for _, c := range stmtstats.Effects() {
+		ids = append(ids, c.String())
+	}
+	h := New(o).Handler()
+	_, statement := browse(t, h, "/query/"+someDigest, "")
+	_, queries := browse(t, h, "/queries?column="+strings.Join(ids, "&column="), "")
+	for i, c := range stmtstats.Effects() {
+		value := fmt.Sprint(11 * (i + 1))
+		if unitOf(c) == unitBytes {
+			value += " B"
+		}
+		if want := "<dt>" + c.Info().Title + "</dt><dd>" + value + "</dd>"; !strings.Contains(statement, want) {
+			t.Errorf("%s: the page of a statement has no %s", c, want)
+		}
+		if strings.Contains(statement, `id="`+c.String()+`"`) != c.Info().Chart || strings.Contains(statement, c.Info().Metric) != c.Info().Chart {
+			t.Errorf("%s: the page of a statement has a chart: %v", c, !c.Info().Chart)
+		}
+		if !strings.Contains(queries, "sort="+c.String()) {
+			t.Errorf("%s: the page of queries has no column", c)
 		}
 	}
 }

@@ -84,9 +84,9 @@ type queryRow struct {
 
 	LoadText, CallRate, ErrorRate, MeanText, P99Text string
 
-	Sent, Changed, Bytes uint64
-	First                time.Time
+	First time.Time
 
+	effects     stmtstats.Counts    // of the calls
 	index       int                 // in Top.Rows; -1: of a group
 	earlier     *statements.Totals  // nil: there is nothing to compare with
 	shareBefore float64             // of the previous range
@@ -302,7 +302,7 @@ func queryRowsOf(v *view, top *statements.Top) []queryRow {
 		row := queryRow{
 			ID: id + "/" + keyName(&r.Key), Name: statementName(r.Text, r.TextCut, r.Digest), Key: keyName(varying.of(&r.Key)),
 			Link: v.link("/query/" + id), New: isNew(r),
-			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, Sent: r.RowsSent, Changed: r.RowsAffected, Bytes: r.BytesSent, First: r.First,
+			Calls: r.Calls, Errors: r.Errors, Mean: r.Mean(), P99: r.P99, effects: r.Counts, First: r.First,
 			Spark: spark("load", r.Points, unitLoad), TextCut: r.TextCut, index: i,
 		}
 		row.Load, row.PerSecond = r.Seconds/length, float64(r.Calls)/length

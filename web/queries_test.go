@@ -42,7 +42,7 @@ func newCatalogue(t *testing.T) *catalogue {
 		r := statements.TopRow{Text: fmt.Sprintf("SELECT c%d FROM t%d", i, i%5), Key: stmtstats.Key{Schema: fmt.Sprintf("s%d", rng.IntN(3)), User: fmt.Sprintf("u%d", rng.IntN(4)), Backend: "db:3306"}}
 		r.Digest = [16]byte{2, byte(i)}
 		n := 1 + rng.Uint64N(1000)
-		r.Totals = statements.Totals{Calls: n, Errors: rng.Uint64N(3), RowsSent: rng.Uint64N(1e6), RowsAffected: rng.Uint64N(100), BytesSent: rng.Uint64N(1e9), Seconds: float64(n) * rng.Float64()}
+		r.Totals = statements.Totals{Calls: n, Errors: rng.Uint64N(3), Counts: stmtstats.Counts{stmtstats.RowsSent: rng.Uint64N(1e6), stmtstats.RowsAffected: rng.Uint64N(100), stmtstats.BytesSent: rng.Uint64N(1e9)}, Seconds: float64(n) * rng.Float64()}
 		r.P99 = time.Duration(float64(r.Mean()) * (1 + rng.Float64()))
 		r.Before = r.Totals
 		r.Before.Calls *= 2
@@ -69,8 +69,8 @@ func (c *catalogue) Top(_ context.Context, q statements.TopQuery) (*statements.T
 	}
 	top := &statements.Top{From: c.from, To: c.to, Source: statements.SourceSamples, Matching: len(c.rows)}
 	for i := range c.rows {
-		addTotals(&top.Total, &c.rows[i].Totals)
-		addTotals(&top.Before, &c.rows[i].Before)
+		top.Total.Add(&c.rows[i].Totals)
+		top.Before.Add(&c.rows[i].Before)
 	}
 	rows := slices.Clone(c.rows)
 	column := columnOf(q.By.String())
@@ -216,8 +216,8 @@ func TestQueriesAreFiltered(t *testing.T) {
 		"errors>0":                      func(r *statements.TopRow) bool { return r.Errors > 0 },
 		"mean_ns>300ms":                 func(r *statements.TopRow) bool { return r.Mean() > 300*time.Millisecond },
 		"p99_ns<200ms":                  func(r *statements.TopRow) bool { return r.P99 < 200*time.Millisecond },
-		"rows_sent<1000":                func(r *statements.TopRow) bool { return r.RowsSent < 1000 },
-		"rows_affected>50":              func(r *statements.TopRow) bool { return r.RowsAffected > 50 },
+		"rows_sent<1000":                func(r *statements.TopRow) bool { return r.Counts[stmtstats.RowsSent] < 1000 },
+		"rows_affected>50":              func(r *statements.TopRow) bool { return r.Counts[stmtstats.RowsAffected] > 50 },
 		"rows_examined>500000":          count(func(n *serverstats.Counts) bool { return n.RowsExamined > 500000 }),
 		"examined_per_sent>1000":        count(func(n *serverstats.Counts) bool { return float64(n.RowsExamined)/float64(max(n.RowsSent, 1)) > 1000 }),
 		"no_index>0":                    count(func(n *serverstats.Counts) bool { return n.NoIndex > 0 }),

@@ -45,6 +45,7 @@ type queryView struct {
 	Load    float64
 	Rate    float64
 	Classes []classCount
+	Effects []effectView
 	First   time.Time
 	Last    time.Time
 	Rise    string // start and factors of a rise of its load; "" if there is none
@@ -99,7 +100,7 @@ func (s *queryPage) view(ctx context.Context, v *view) (*queryView, error) {
 		return nil, statementProblem(err)
 	}
 	d := &queryView{
-		ID: hex.EncodeToString(st.Digest[:]), TextCut: st.TextCut, Totals: st.Totals, Mean: st.Mean(),
+		ID: hex.EncodeToString(st.Digest[:]), TextCut: st.TextCut, Totals: st.Totals, Mean: st.Mean(), Effects: effectViews(&st.Counts),
 		First: st.First, Last: st.Last, Slow: st.Slow, List: v.link("/queries"),
 		Notes: sourceNotes(v, st.Source, st.From, st.To, st.Notes),
 	}
@@ -227,17 +228,8 @@ func (s *queryPage) draw(ctx context.Context, d *queryView, v *view, st *stateme
 		ID: "load", Title: "Load", Unit: unitLoad, Area: true, Series: []series{{"load", points.Load}},
 		PromQL: ask.Load(),
 	})
-	if st.RowsSent > 0 {
-		chart(lineChart{
-			ID: "sent", Title: "Rows sent", Unit: unitRate, Area: true, Series: []series{{"sent", points.RowsSent}},
-			PromQL: ask.RowsSent(),
-		})
-	}
-	if st.RowsAffected > 0 {
-		chart(lineChart{
-			ID: "changed", Title: "Rows changed", Unit: unitRate, Area: true, Series: []series{{"changed", points.RowsAffected}},
-			PromQL: ask.RowsAffected(),
-		})
+	for _, c := range effectCharts(st, points, ask) {
+		chart(c)
 	}
 	if st.Errors > 0 {
 		chart(lineChart{

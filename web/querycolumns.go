@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -31,7 +33,10 @@ type queryCell struct {
 // queryColumns are the columns in their order.
 //
 //nolint:gochecknoglobals // a table
-var queryColumns = []queryColumn{
+var queryColumns = slices.Concat(callColumns, effectColumns(), serverColumns)
+
+//nolint:gochecknoglobals // a table
+var callColumns = []queryColumn{
 	{
 		id: statements.BySeconds.String(), name: "Load", title: "Calls running on average (execution seconds per second), and the share of all",
 		value: func(r *queryRow) float64 { return r.Load },
@@ -77,13 +82,10 @@ var queryColumns = []queryColumn{
 			return queryCell{Text: r.ErrorRate, Sub: unitCount.write(float64(r.Errors)), Bad: true}
 		},
 	},
-	counted(statements.ByRowsSent, "Rows sent", "Rows sent to clients", false, func(r *queryRow) uint64 { return r.Sent }),
-	counted(statements.ByRowsAffected, "Rows changed", "Rows changed by calls", true, func(r *queryRow) uint64 { return r.Changed }),
-	{
-		id: statements.ByBytesSent.String(), name: "Bytes sent", title: "Bytes of responses sent to clients", optional: true,
-		value: func(r *queryRow) float64 { return float64(r.Bytes) },
-		cell:  func(r *queryRow) queryCell { return queryCell{Text: bytesText(float64(r.Bytes))} },
-	},
+}
+
+//nolint:gochecknoglobals // a table
+var serverColumns = []queryColumn{
 	ofServer("rows_examined", "Examined", "Rows that the server read, and per call", false, unitCount, func(c *serverstats.Counts) float64 { return float64(c.RowsExamined) }),
 	{
 		id: "examined_per_sent", name: "Examined per sent", title: "Rows that the server read per row that it sent", optional: true, server: true,
@@ -105,13 +107,64 @@ var queryColumns = []queryColumn{
 	},
 }
 
-// counted returns the column of a count of rows.
-func counted(by statements.Measure, name, title string, optional bool, n func(*queryRow) uint64) queryColumn {
-	return queryColumn{
-		id: by.String(), name: name, title: title, optional: optional,
-		value: func(r *queryRow) float64 { return float64(n(r)) },
-		cell:  func(r *queryRow) queryCell { return queryCell{Text: unitCount.write(float64(n(r)))} },
+// effectColumns returns the columns of the effects of calls, of which only the rows sent are shown without being chosen.
+func effectColumns() (columns []queryColumn) {
+	for _, c := range stmtstats.Effects() {
+		info, u := c.Info(), unitOf(c)
+		columns = append(columns, queryColumn{
+			id: c.String(), name: info.Title, title: strings.TrimSuffix(info.Help, "."), optional: c != stmtstats.RowsSent,
+			value: func(r *queryRow) float64 { return float64(r.effects[c]) },
+			cell:  func(r *queryRow) queryCell { return queryCell{Text: u.write(float64(r.effects[c]))} },
+		})
 	}
+	return columns
+}
+
+// effectNames returns the names of the effects of calls, which are fields of filters.
+func effectNames() (names []string) {
+	for _, c := range stmtstats.Effects() {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+// unitOf returns the unit of an effect of calls.
+func unitOf(c stmtstats.Counter) unit {
+	if c.Info().Unit == stmtstats.BytesUnit {
+		return unitBytes
+	}
+	return unitCount
+}
+
+// A effectView is an effect of the calls of a statement.
+type effectView struct{ Name, Text string }
+
+func effectViews(counts *stmtstats.Counts) (views []effectView) {
+	for _, c := range stmtstats.Effects() {
+		text := short(float64(counts[c]))
+		if u := unitOf(c); u == unitBytes {
+			text = u.write(float64(counts[c]))
+		}
+		views = append(views, effectView{c.Info().Title, text})
+	}
+	return views
+}
+
+// effectCharts returns the charts of the effects that the calls of a statement have.
+func effectCharts(st *statements.Statement, points *statements.Series, ask statements.ChartQuery) (charts []lineChart) {
+	for _, c := range stmtstats.Effects() {
+		info, u := c.Info(), unitRate
+		if st.Counts[c] == 0 || !info.Chart {
+			continue
+		}
+		if info.Unit == stmtstats.BytesUnit {
+			u = unitByteRate
+		}
+		charts = append(charts, lineChart{
+			ID: c.String(), Title: info.Title, Unit: u, Area: true, Series: []series{{strings.ToLower(info.Title), points.Effects[c]}}, PromQL: ask.Effect(c),
+		})
+	}
+	return charts
 }
 
 // ofServer returns the column of a count of the server, with its value per call.

@@ -32,9 +32,7 @@ const (
 // numberFields are the fields of filters with numbers: *_ns are nanoseconds, and take durations.
 //
 //nolint:gochecknoglobals // a table
-var numberFields = []string{
-	"calls", "errors", "mean_ns", "p99_ns", "rows_sent", "rows_affected", "rows_examined", "examined_per_sent", "no_index", "temp_tables", "temp_disk_tables", "lock_ns",
-}
+var numberFields = slices.Concat([]string{"calls", "errors", "mean_ns", "p99_ns"}, effectNames(), []string{"rows_examined", "examined_per_sent", "no_index", "temp_tables", "temp_disk_tables", "lock_ns"})
 
 // isServerField reports whether a field is a count of the server.
 func isServerField(name string) bool {
@@ -234,7 +232,7 @@ func (s *queriesPage) groupRows(v *view, q *queryRequest, top *statements.Top, t
 	for name, g := range found {
 		row := queryRow{
 			ID: name, Name: cmp.Or(name, "(none)"), Key: many(len(g.digests), "statement"), Link: groupLinkOf(v, q.group, name), index: -1,
-			Calls: g.totals.Calls, Errors: g.totals.Errors, Sent: g.totals.RowsSent, Changed: g.totals.RowsAffected, Bytes: g.totals.BytesSent,
+			Calls: g.totals.Calls, Errors: g.totals.Errors, effects: g.totals.Counts,
 			First: g.first, Mean: g.totals.Mean(), P99: g.p99(), Load: g.totals.Seconds / length, PerSecond: float64(g.totals.Calls) / length,
 			Share: ratio(g.totals.Seconds, whole),
 		}
@@ -253,8 +251,8 @@ func (s *queriesPage) groupRows(v *view, q *queryRequest, top *statements.Top, t
 
 // add adds a statement.
 func (g *queryGroup) add(row *queryRow, r *statements.TopRow) {
-	addTotals(&g.totals, &r.Totals)
-	addTotals(&g.before, &r.Before)
+	g.totals.Add(&r.Totals)
+	g.before.Add(&r.Before)
 	g.digests[r.Digest] = struct{}{}
 	for _, b := range r.Durations {
 		g.durations[b.Duration] += float64(b.Count)
@@ -266,16 +264,6 @@ func (g *queryGroup) add(row *queryRow, r *statements.TopRow) {
 	if g.first.IsZero() || r.First.Before(g.first) {
 		g.first = r.First
 	}
-}
-
-// addTotals adds the counts of from to to. Quantiles of the sum are unknown.
-func addTotals(to, from *statements.Totals) {
-	to.Calls += from.Calls
-	to.Errors += from.Errors
-	to.RowsSent += from.RowsSent
-	to.RowsAffected += from.RowsAffected
-	to.BytesSent += from.BytesSent
-	to.Seconds += from.Seconds
 }
 
 // groupsBy returns a function that returns the groups of each row.

@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/history/incidents"
 	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -361,7 +362,7 @@ func sidesIn(points *statements.Series, r *rise) (before, within incidents.Side)
 	}
 	side := func(from, to int) incidents.Side {
 		return incidents.Side{
-			Load: mean(points.Load, from, to), Calls: mean(points.Calls, from, to), Errors: mean(points.Errors, from, to), Rows: mean(points.RowsSent, from, to),
+			Load: mean(points.Load, from, to), Calls: mean(points.Calls, from, to), Errors: mean(points.Errors, from, to), Rows: mean(points.Effects[stmtstats.RowsSent], from, to),
 		}
 	}
 	first := min(r.First+1, r.Past-1) // the first point may include a time before

@@ -15,7 +15,7 @@ type Detail struct {
 	Text        string
 	Known       bool // Key and Text are set, or not required
 	First, Last int64
-	Counts      Counts
+	Counts      stmtstats.Counts
 	Spread      *stmtstats.Histogram // nil: no rows were added
 }
 
@@ -29,7 +29,7 @@ func (d *Detail) Durations() *stmtstats.Histogram {
 	if d.Spread == nil {
 		return &noSpread
 	}
-	d.Spread.Nanos = d.Counts.Nanos
+	d.Spread.Nanos = d.Counts[stmtstats.Nanos]
 	return d.Spread
 }
 
@@ -48,7 +48,7 @@ func Release(details []*Detail) {
 type DetailReader struct {
 	Of       []*Detail // in the order of their prints
 	rows     []int     // row numbers in the file; -1: none
-	values   [][numCounts]uint64
+	values   []stmtstats.Counts
 	prints   []byte
 	column   ColumnReader
 	spreads  SpreadReader
@@ -131,15 +131,15 @@ func (r *DetailReader) addFound(f *File) error {
 		return err
 	}
 	if len(r.values) < len(r.Of) {
-		r.values = make([][numCounts]uint64, len(r.Of))
+		r.values = make([]stmtstats.Counts, len(r.Of))
 	}
 	values := r.values[:len(r.Of)]
 	clear(values)
-	for c := range numCounts {
-		if f.columns[ColCalls+c].width == 0 {
+	for c := range stmtstats.NumCounters {
+		if f.columns[colCounts+c].width == 0 {
 			continue
 		}
-		if err := r.Each(f, ColCalls+c, func(i int, n uint64) { values[i][c] = n }); err != nil {
+		if err := r.Each(f, colCounts+c, func(i int, n uint64) { values[i][c] = n }); err != nil {
 			return err
 		}
 	}
@@ -164,8 +164,7 @@ func (r *DetailReader) addFound(f *File) error {
 		if r.rows[i] < 0 {
 			continue
 		}
-		more := countsFrom(&values[i])
-		d.Counts.Add(&more)
+		d.Counts.Add(&values[i])
 		spread, err := r.spreads.Spread(r.rows[i])
 		if err == nil {
 			if d.Spread == nil {
@@ -236,7 +235,7 @@ func (r *DigestReader) Close() {
 func (r *DigestReader) Read(f *File, visit func(*Detail)) error {
 	for i, d := range r.details.Of {
 		r.details.rows[i] = -1
-		d.First, d.Last, d.Counts = 0, 0, Counts{}
+		d.First, d.Last, d.Counts = 0, 0, stmtstats.Counts{}
 		if d.Spread != nil {
 			d.Spread.Reset()
 		}

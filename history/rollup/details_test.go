@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/testrollup"
 )
 
@@ -34,7 +35,7 @@ func TestDetailsReuseMemory(t *testing.T) {
 		}
 		for i, d := range details {
 			want := &r.Rows[50*i]
-			if d.Counts != want.Counts || d.Durations().Nanos != want.Counts.Nanos || !bytes.Equal(d.Durations().AppendSpread(nil), want.Spread) {
+			if d.Counts != want.Counts || d.Durations().Nanos != want.Counts[stmtstats.Nanos] || !bytes.Equal(d.Durations().AppendSpread(nil), want.Spread) {
 				t.Fatalf("row %d: %+v, want %+v", 50*i, d.Counts, want.Counts)
 			}
 			sum += d.Durations().Count()

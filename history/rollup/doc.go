@@ -20,6 +20,5 @@
 // returned.
 //
 // Durations are histograms without their empty buckets, as encoded by stmtstats.Histogram.AppendSpread. Rows
-// beyond MaxRows count as Other, those of the least time first.
-// count as Other, those of the least time first.
+// beyond MaxRows count as Other, those of the least time first. Columns have names: a file with fewer or other counters is read.
 package rollup

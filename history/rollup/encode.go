@@ -61,16 +61,8 @@ func (w *encoder) addCounts(r *Rollup) error {
 		return uint64(max(row.First-start, 0)) + 1
 	})
 	w.column(r, colLasts, func(row *Row) uint64 { return uint64(max(row.Last-start, 0)) })
-	counts := make([][numCounts]uint64, len(r.Rows))
-	for i := range r.Rows {
-		counts[i] = r.Rows[i].Counts.values()
-	}
-	values := make([]uint64, len(r.Rows))
-	for c := range numCounts {
-		for i := range counts {
-			values[i] = counts[i][c]
-		}
-		w.numbers(ColCalls+c, values)
+	for c := range stmtstats.NumCounters {
+		w.column(r, colCounts+c, func(row *Row) uint64 { return row.Counts[c] })
 	}
 	return nil
 }
@@ -112,7 +104,7 @@ func (r *Rollup) bound() error {
 			}
 			return 0
 		}
-		return cmp.Or(sums(b)-sums(a), cmp.Compare(b.Counts.Nanos, a.Counts.Nanos), a.Print.Compare(b.Print))
+		return cmp.Or(sums(b)-sums(a), cmp.Compare(b.Counts[stmtstats.Nanos], a.Counts[stmtstats.Nanos]), a.Print.Compare(b.Print))
 	})
 	drop := r.Rows[MaxRows-1:]
 	r.Rows = r.Rows[:MaxRows-1]
@@ -136,7 +128,7 @@ func (r *Rollup) bound() error {
 }
 
 func (w *encoder) addTotals(r *Rollup) error {
-	var all Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	for i := range r.Rows {
 		all.Add(&r.Rows[i].Counts)
@@ -144,9 +136,17 @@ func (w *encoder) addTotals(r *Rollup) error {
 			return err
 		}
 	}
-	w.columns[colTotals] = append(all.appendTo(nil), spread.AppendSpread(nil)...)
-	w.columns[colOwed] = append(r.Carry.Counts.appendTo(nil), r.Carry.Spread...)
+	w.columns[colTotals] = append(appendCounts(nil, &all), spread.AppendSpread(nil)...)
+	w.columns[colOwed] = append(appendCounts(nil, &r.Carry.Counts), r.Carry.Spread...)
 	return nil
+}
+
+// appendCounts appends all counts as varints.
+func appendCounts(dst []byte, c *stmtstats.Counts) []byte {
+	for _, n := range c {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
 }
 
 func (w *encoder) addKeys(r *Rollup) error {
@@ -279,8 +279,8 @@ func widthOf(n uint64) int {
 // file assembles the file.
 func (w *encoder) file(r *Rollup) []byte {
 	size := headerBytes + tailBytes
-	for _, c := range w.columns {
-		size += len(c) + 12 + 4*(len(c)/PageBytes+1)
+	for i, c := range w.columns {
+		size += len(c) + 1 + len(columnName(i)) + 12 + 4*(len(c)/PageBytes+1)
 	}
 	b := make([]byte, 0, size)
 	le := binary.LittleEndian
@@ -298,6 +298,8 @@ func (w *encoder) file(r *Rollup) []byte {
 	}
 	footer := len(b)
 	for i, c := range w.columns {
+		name := columnName(i)
+		b = append(append(b, byte(len(name))), name...)
 		b = le.AppendUint32(b, uint32(w.widths[i]))
 		b = le.AppendUint64(b, uint64(len(c)))
 		for at := 0; at < len(c); at += PageBytes {

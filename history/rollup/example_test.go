@@ -19,7 +19,7 @@ func ExampleOpen() {
 		Start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Span: rollup.Hour,
 		Rows: []rollup.Row{{
 			Print: rollup.PrintOf(&key), Key: key, Text: "SELECT ?",
-			Counts: rollup.Counts{Calls: durations.Count(), Nanos: durations.Nanos},
+			Counts: stmtstats.Counts{stmtstats.Calls: durations.Count(), stmtstats.Nanos: durations.Nanos},
 			Spread: durations.AppendSpread(nil),
 		}},
 	}
@@ -42,7 +42,7 @@ func ExampleOpen() {
 		return
 	}
 	for _, row := range read.Rows {
-		fmt.Println(row.Text, row.Key.Schema, row.Counts.Calls, "calls", time.Duration(row.Counts.Nanos))
+		fmt.Println(row.Text, row.Key.Schema, row.Counts[stmtstats.Calls], "calls", time.Duration(row.Counts[stmtstats.Nanos]))
 	}
 	// Output:
 	// SELECT ? shop 2 calls 6ms

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,8 @@ type File struct {
 
 	reads, bytes atomic.Int64 // of at
 
+	names   []string            // of the columns in their order in the file
+	counts  []stmtstats.Counter // of the counts in the file's totals; NumCounters: unknown
 	columns [numColumns]column
 }
 
@@ -105,10 +109,14 @@ func (f *File) header(b []byte) error {
 		return FormatErrorf("it is of version %d: a newer tare may read it", le.Uint32(b[8:]))
 	case le.Uint32(b[end:]) != checksum(b[:end]):
 		return FormatErrorf("the checksum of its header does not match")
-	case int(le.Uint32(b[12:])) != numColumns:
-		return FormatErrorf("%d columns", le.Uint32(b[12:]))
 	}
 	f.version = int(le.Uint32(b[8:]))
+	f.names = columnsOfVersion2()
+	if n := int(le.Uint32(b[12:])); f.version > 2 && n <= maxColumns {
+		f.names = make([]string, n)
+	} else if n != len(f.names) {
+		return FormatErrorf("%d columns", n)
+	}
 	rows, texts := le.Uint32(b[16:]), le.Uint32(b[20:])
 	if rows > MaxRows || texts > rows {
 		return FormatErrorf("%d rows, %d texts", rows, texts)
@@ -124,18 +132,47 @@ func (f *File) header(b []byte) error {
 	return nil
 }
 
-// footer reads the offsets of the columns, which end at the footer.
+// maxColumns exceeds the number of columns of any file written by Tare.
+const maxColumns = 256
+
+// footer reads the names and offsets of the columns, which end at the footer.
 func (f *File) footer(b []byte, end int64) error {
 	le := binary.LittleEndian
 	offset := int64(headerBytes)
+	left := make(map[string]int, numColumns) // the columns not found yet
 	for i := range f.columns {
+		left[columnName(i)] = i
+	}
+	for n := range f.names {
+		if f.version > 2 {
+			if len(b) == 0 || len(b) <= int(b[0]) {
+				return FormatErrorf("its footer is too short")
+			}
+			f.names[n], b = string(b[1:][:b[0]]), b[1+int(b[0]):]
+		}
+		name := f.names[n]
+		if slices.Contains(f.names[:n], name) {
+			return FormatErrorf("two columns %q", name)
+		}
 		if len(b) < 12 {
 			return FormatErrorf("its footer is too short")
 		}
-		c := &f.columns[i]
+		i, known := left[name]
+		delete(left, name)
+		c := new(column)
+		if known {
+			c = &f.columns[i]
+		}
+		if strings.HasPrefix(name, countPrefix) {
+			counter := stmtstats.Counter(stmtstats.NumCounters)
+			if known {
+				counter = stmtstats.Counter(i - colCounts)
+			}
+			f.counts = append(f.counts, counter)
+		}
 		c.offset, c.width, c.bytes = offset, int(le.Uint32(b)), int64(le.Uint64(b[4:]))
 		if b = b[12:]; c.bytes < 0 || c.bytes > end-offset {
-			return FormatErrorf("column %d has %d bytes", i, c.bytes)
+			return FormatErrorf("column %q has %d bytes", name, c.bytes)
 		}
 		offset += c.bytes
 		pages := int((c.bytes + PageBytes - 1) / PageBytes)
@@ -147,8 +184,13 @@ func (f *File) footer(b []byte, end int64) error {
 			c.sums[p] = le.Uint32(b[4*p:])
 		}
 		b = b[4*pages:]
-		if want := f.columnBytes(i); want >= 0 && c.bytes != want {
-			return FormatErrorf("column %d has %d bytes for %d rows", i, c.bytes, f.NumRows)
+		if want := f.columnBytes(i); known && want >= 0 && c.bytes != want {
+			return FormatErrorf("column %q has %d bytes for %d rows", name, c.bytes, f.NumRows)
+		}
+	}
+	for name := range left {
+		if !strings.HasPrefix(name, countPrefix) {
+			return FormatErrorf("no column %q", name)
 		}
 	}
 	if len(b) != 0 || offset != end {
@@ -242,32 +284,33 @@ func (f *File) instance() (labels map[string]string, err error) {
 }
 
 // AddTotals adds the sums over all rows.
-func (f *File) AddTotals(all *Counts, spread *stmtstats.Histogram) error {
-	c, b, err := f.counts(colTotals)
+func (f *File) AddTotals(all *stmtstats.Counts, spread *stmtstats.Histogram) error {
+	c, b, err := f.countsOf(colTotals)
 	if err != nil {
 		return err
 	}
 	all.Add(&c)
-	spread.Nanos += c.Nanos
+	spread.Nanos += c[stmtstats.Nanos]
 	return spread.AddSpread(b)
 }
 
-// counts returns the counts at the start of a column, and the spread that follows.
-func (f *File) counts(column int) (c Counts, spread []byte, err error) {
+// countsOf returns the counts at the start of a column, and the spread that follows.
+func (f *File) countsOf(column int) (c stmtstats.Counts, spread []byte, err error) {
 	b, err := f.Whole(column, nil)
 	if err != nil {
 		return c, nil, err
 	}
-	var v [numCounts]uint64
-	for i := range v {
+	for _, counter := range f.counts {
 		n, width := binary.Uvarint(b)
 		if width <= 0 {
 			return c, nil, FormatErrorf("its totals are too short")
 		}
-		v[i], b = n, b[width:]
+		if b = b[width:]; int(counter) < len(c) {
+			c[counter] = n
+		}
 	}
 	spread, err = f.appendCurrent(nil, b, new(stmtstats.Histogram))
-	return countsFrom(&v), spread, err
+	return c, spread, err
 }
 
 // Read reads all rows and verifies the whole file.
@@ -277,7 +320,7 @@ func (f *File) Read(u *TextDecoder) (*Rollup, error) {
 	if r.Labels, err = f.instance(); err != nil {
 		return nil, err
 	}
-	if r.Carry.Counts, r.Carry.Spread, err = f.counts(colOwed); err != nil {
+	if r.Carry.Counts, r.Carry.Spread, err = f.countsOf(colOwed); err != nil {
 		return nil, err
 	}
 	names, err := f.Keys(allAtOnce)
@@ -294,13 +337,16 @@ func (f *File) Read(u *TextDecoder) (*Rollup, error) {
 	}
 	prints := f.Column(ColPrints, allAtOnce)
 	var columns [numColumns]ColumnReader
-	for c := ColFirsts; c < colSpreadEnds; c++ {
+	for c := range columns {
+		if c < colCounts && c != ColFirsts && c != colLasts {
+			continue
+		}
 		if columns[c], err = f.Numbers(c, allAtOnce); err != nil {
 			return nil, err
 		}
 	}
 	r.Rows = make([]Row, f.NumRows)
-	var sum Counts
+	var sum stmtstats.Counts
 	var spread stmtstats.Histogram
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -315,7 +361,7 @@ func (f *File) Read(u *TextDecoder) (*Rollup, error) {
 			return nil, FormatErrorf("row %d: %v", i, err)
 		}
 	}
-	var all Counts
+	var all stmtstats.Counts
 	var totals stmtstats.Histogram
 	if err := f.AddTotals(&all, &totals); err != nil {
 		return nil, err
@@ -349,13 +395,11 @@ func (f *File) readRow(row *Row, i int, prints *ColumnReader, names *KeyReader, 
 		return err
 	}
 	row.Text = string(b)
-	var v [numCounts]uint64
-	for c := range v {
-		if v[c], err = columns[ColCalls+c].Number(i); err != nil {
+	for c := range row.Counts {
+		if row.Counts[c], err = columns[colCounts+c].Number(i); err != nil {
 			return err
 		}
 	}
-	row.Counts = countsFrom(&v)
 	first, err := columns[ColFirsts].Number(i)
 	if err != nil {
 		return err

@@ -18,16 +18,17 @@ import (
 //
 //	header   48 bytes: magic, version, numbers of columns, rows and texts, the time, a checksum
 //	columns  consecutive, without gaps
-//	footer   for each column its width, its bytes, and a CRC-32C for each page of 16 KiB
+//	footer   for each column its name, its width, its bytes, and a CRC-32C for each page of 16 KiB
 //	tail     16 bytes: CRC-32C and length of the footer, magic
 //
 // A numeric column has one value of its width for each row: 0, 1, 2, 4 or 8 bytes, the smallest that fits all
-// values; 0 means that all values are 0. Rows are sorted by their print, the first bytes of the SHA-256 of
+// values; 0 means that all values are 0. Columns are found by their names: a file may lack counts, which are 0, and have
+// columns that are unknown, which are not read. Rows are sorted by their print, the first bytes of the SHA-256 of
 // the Key. The prints 0 and 1 are those of Evicted and Other, if these have counts. Every byte of a file is
 // covered by a checksum, and the bytes depend only on the content.
 const (
 	magic         = "tareroll"
-	formatVersion = 2 // version 1 has its spreads in ascending order of durations; it is readable
+	formatVersion = 3 // versions 1 and 2 have no names of columns; version 1 has its spreads in ascending order of durations
 
 	headerBytes = 48
 	tailBytes   = 16
@@ -42,37 +43,61 @@ const (
 	maxFileBytes = 1 << 30
 )
 
-// The columns.
+// The columns. Those from colCounts on are the counters of stmtstats.
 const (
-	colLabels       = iota // JSON: the labels of the instance
-	colTotals              // the counts and the spread of all rows together
-	colOwed                // likewise of the Carry
-	ColPrints              // 16 bytes per row
-	ColDigests             // 16 bytes per row
-	colNames               // length-prefixed
-	colSchemas             // numbers of names
-	colUsers               //
-	colBackends            //
-	colTexts               // numbers of texts, from 1; 0: none
-	colTextPlaces          // by text: its page, and its offset there in the lower 16 bits
-	colTextEnds            // by page of texts: its end in the next column
-	colTextPages           // zstd frames of at most 64 KiB of texts, each text length-prefixed
-	ColFirsts              // milliseconds from the start to the first call, plus 1; 0: an earlier first call
-	colLasts               // milliseconds from the start to the last increase of the counts
-	ColCalls               //
-	ColNanos               //
-	ColRowsSent            //
-	ColRowsAffected        //
-	ColBytesSent           //
-	ColErrors              // of the first class; the others follow
-	colSpreadEnds   = ColErrors + stmtstats.ErrorClasses
-	colSpreads      = colSpreadEnds + 1 // see stmtstats.Histogram.AppendSpread
+	colLabels     = iota // JSON: the labels of the instance
+	colTotals            // the counts of all rows together, in the order of their columns, and the spread
+	colOwed              // likewise of the Carry
+	ColPrints            // 16 bytes per row
+	ColDigests           // 16 bytes per row
+	colNames             // length-prefixed
+	colSchemas           // numbers of names
+	colUsers             //
+	colBackends          //
+	colTexts             // numbers of texts, from 1; 0: none
+	colTextPlaces        // by text: its page, and its offset there in the lower 16 bits
+	colTextEnds          // by page of texts: its end in the next column
+	colTextPages         // zstd frames of at most 64 KiB of texts, each text length-prefixed
+	ColFirsts            // milliseconds from the start to the first call, plus 1; 0: an earlier first call
+	colLasts             // milliseconds from the start to the last increase of the counts
+	colSpreadEnds        //
+	colSpreads           // see stmtstats.Histogram.AppendSpread
+	colCounts            //
 
-	numColumns = colSpreads + 1
+	numColumns = colCounts + stmtstats.NumCounters
 )
 
-// numCounts is the number of counts of a row.
-const numCounts = colSpreadEnds - ColCalls
+// ColumnOf returns the column of a counter.
+func ColumnOf(c stmtstats.Counter) int { return colCounts + int(c) }
+
+// countPrefix starts the names of the columns of counts.
+const countPrefix = "count."
+
+var columnNames = [colCounts]string{
+	"labels", "totals", "owed", "prints", "digests", "names", "schemas", "users", "backends", "texts", "text_places", "text_ends",
+	"text_pages", "firsts", "lasts", "spread_ends", "spreads",
+}
+
+// columnName returns the name of a column in a file.
+func columnName(column int) string {
+	if column >= colCounts {
+		return countPrefix + stmtstats.Counter(column-colCounts).String()
+	}
+	return columnNames[column]
+}
+
+// columnsOfVersion2 returns the names of the columns of versions 1 and 2.
+func columnsOfVersion2() []string {
+	names := append([]string(nil), columnNames[:colSpreadEnds]...)
+	for _, name := range [...]string{
+		"calls", "nanoseconds", "rows_sent", "rows_affected", "bytes_sent", "errors.other", "errors.syntax", "errors.denied",
+		"errors.constraint", "errors.data", "errors.deadlock", "errors.timeout", "errors.killed", "errors.read_only", "errors.resource",
+		"errors.connection",
+	} {
+		names = append(names, countPrefix+name)
+	}
+	return append(names, columnNames[colSpreadEnds:]...)
+}
 
 // A Print identifies a Key in a file.
 type Print [16]byte
@@ -116,14 +141,14 @@ type Row struct {
 	Key         stmtstats.Key
 	Text        string
 	First, Last int64 // Unix milliseconds; First is 0 if it was before the range
-	Counts      Counts
+	Counts      stmtstats.Counts
 	Spread      []byte
 }
 
 // A Carry has the counts of Keys that were evicted within the hour, which Evicted includes only in the next
 // hour.
 type Carry struct {
-	Counts Counts
+	Counts stmtstats.Counts
 	Spread []byte
 }
 

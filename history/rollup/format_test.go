@@ -71,19 +71,55 @@ func TestRollupDamage(t *testing.T) {
 	check("a byte more", append(slices.Clone(text), 0))
 }
 
-// TestRollupVersion1 reads a file of version 1, whose spreads ascend: its content is unchanged.
-func TestRollupVersion1(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "rollup-v1.rollup"))
+// TestRollupVersions reads files of versions 1, whose spreads ascend, and 2, which have no names of columns: all counts that they
+// have are unchanged.
+func TestRollupVersions(t *testing.T) {
+	for _, name := range []string{"rollup-v1.rollup", "rollup-v2.rollup"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readRollup(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		want := testrollup.Version2(testrollup.Random(rand.New(rand.NewPCG(1, 2)), testrollup.Start(), 40))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if sealed := testrollup.Seal(text); !bytes.Equal(sealed, text) {
+			t.Errorf("%s: sealing it changes it", name)
+		}
+	}
+}
+
+// TestRollupColumns reads files whose columns have other names: a count that is unknown is not read, one that the file lacks is 0,
+// and all others are unchanged. A file that lacks another column is refused.
+func TestRollupColumns(t *testing.T) {
+	rename := func(from, to string) (*rollup.Rollup, error) {
+		text := testrollup.Encode(t, testrollup.Random(rand.New(rand.NewPCG(7, 2)), testrollup.Start(), 40))
+		renamed := bytes.ReplaceAll(text, append([]byte{byte(len(from))}, from...), append([]byte{byte(len(to))}, to...))
+		if bytes.Equal(renamed, text) {
+			t.Fatalf("there is no column %s", from)
+		}
+		return readRollup(testrollup.Seal(renamed))
+	}
+	got, err := rename("count.rows_affected", "count.rows_of_later")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readRollup(text)
-	if err != nil {
-		t.Fatal(err)
+	want := testrollup.Random(rand.New(rand.NewPCG(7, 2)), testrollup.Start(), 40)
+	for i := range want.Rows {
+		want.Rows[i].Counts[stmtstats.RowsAffected] = 0
 	}
-	want := testrollup.Random(rand.New(rand.NewPCG(1, 2)), testrollup.Start(), 40)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, c := range [][2]string{{"spreads", "spraeds"}, {"firsts", "lasts2"}, {"count.rows_affected", "count.bytes_sent000"}, {"firsts", "totals"}} {
+		var bad *rollup.FormatError
+		if _, err := rename(c[0], c[1]); (c[1] != "count.bytes_sent000") != errors.As(err, &bad) {
+			t.Errorf("%s is named %s: %v", c[0], c[1], err)
+		}
 	}
 }
 
@@ -102,29 +138,29 @@ func TestRollupBound(t *testing.T) {
 	h.Record(time.Millisecond)
 	for n := range rollup.MaxRows + 500 {
 		k := stmtstats.Key{Digest: [16]byte{byte(n >> 16), byte(n >> 8), byte(n)}}
-		r.Rows = append(r.Rows, rollup.Row{Print: rollup.PrintOf(&k), Key: k, Counts: rollup.Counts{Calls: 1, Nanos: uint64(n)}, Spread: h.AppendSpread(nil)})
+		r.Rows = append(r.Rows, rollup.Row{Print: rollup.PrintOf(&k), Key: k, Counts: stmtstats.Counts{stmtstats.Calls: 1, stmtstats.Nanos: uint64(n)}, Spread: h.AppendSpread(nil)})
 	}
-	r.Rows = append(r.Rows, rollup.Row{Print: rollup.OtherPrint(), Counts: rollup.Counts{Calls: 7}}, rollup.Row{Print: rollup.EvictedPrint(), Counts: rollup.Counts{Calls: 9}})
+	r.Rows = append(r.Rows, rollup.Row{Print: rollup.OtherPrint(), Counts: stmtstats.Counts{stmtstats.Calls: 7}}, rollup.Row{Print: rollup.EvictedPrint(), Counts: stmtstats.Counts{stmtstats.Calls: 9}})
 	got, err := readRollup(testrollup.Encode(t, r))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var other, kept uint64
 	least := uint64(math.MaxUint64)
 	for i := range got.Rows {
 		row := &got.Rows[i]
 		all.Add(&row.Counts)
 		if row.Print == rollup.OtherPrint() {
-			other = row.Counts.Calls
+			other = row.Counts[stmtstats.Calls]
 		} else if !row.Print.IsSum() {
 			kept++
-			least = min(least, row.Counts.Nanos)
+			least = min(least, row.Counts[stmtstats.Nanos])
 		}
 	}
 	const tracked = rollup.MaxRows + 500
-	if len(got.Rows) > rollup.MaxRows || kept < rollup.MaxRows-3 || all.Calls != tracked+7+9 || other != 7+tracked-kept || least != tracked-kept {
-		t.Errorf("%d rows, %d calls, %d of Other; the least that is kept has %d ns", len(got.Rows), all.Calls, other, least)
+	if len(got.Rows) > rollup.MaxRows || kept < rollup.MaxRows-3 || all[stmtstats.Calls] != tracked+7+9 || other != 7+tracked-kept || least != tracked-kept {
+		t.Errorf("%d rows, %d calls, %d of Other; the least that is kept has %d ns", len(got.Rows), all[stmtstats.Calls], other, least)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestReadsFail(t *testing.T) {
 			return err
 		},
 		"totals": func(f *rollup.File) error {
-			var all rollup.Counts
+			var all stmtstats.Counts
 			var spread stmtstats.Histogram
 			return f.AddTotals(&all, &spread)
 		},
@@ -171,7 +171,7 @@ func TestDetails(t *testing.T) {
 	}
 	check := func(what string, d *rollup.Detail, want *rollup.Row) {
 		t.Helper()
-		if d.Counts != want.Counts || d.First != want.First || d.Last != want.Last || d.Key != want.Key || d.Text != want.Text || d.Durations().Count() != want.Counts.Calls {
+		if d.Counts != want.Counts || d.First != want.First || d.Last != want.Last || d.Key != want.Key || d.Text != want.Text || d.Durations().Count() != want.Counts[stmtstats.Calls] {
 			t.Errorf("%s: %+v, want %+v", what, d, want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestDetails(t *testing.T) {
 			check(fmt.Sprintf("details in order %d", order), d, sums[d.Print])
 		}
 		for _, d := range []*rollup.Detail{none, first, last} {
-			if _, ok := sums[d.Print]; !ok && (d.Counts != (rollup.Counts{}) || d.Spread != nil || d.Durations().Count() != 0) {
+			if _, ok := sums[d.Print]; !ok && (d.Counts != (stmtstats.Counts{}) || d.Spread != nil || d.Durations().Count() != 0) {
 				t.Errorf("a Key that is in no file: %+v", d)
 			}
 		}

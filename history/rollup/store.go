@@ -198,7 +198,7 @@ func (r *Store) resume(newest Name) {
 		return
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if r.carry.Counts, r.carry.Spread, err = f.counts(colOwed); err == nil {
+	if r.carry.Counts, r.carry.Spread, err = f.countsOf(colOwed); err == nil {
 		r.Newest.Store(f.Last)
 	}
 }

@@ -53,12 +53,12 @@ func (s *scriptedSource) Derive(_ context.Context, start time.Time, since int64,
 	if h == s.fail {
 		return nil, errBroken
 	}
-	s.derived, s.since, s.carried = append(s.derived, h), append(s.since, since), append(s.carried, before.Counts.Calls)
+	s.derived, s.since, s.carried = append(s.derived, h), append(s.since, since), append(s.carried, before.Counts[stmtstats.Calls])
 	if !slices.Contains(s.hours, h) {
 		return nil, nil
 	}
 	up := testrollup.Random(rand.New(rand.NewPCG(uint64(h), 1)), start, 1)
-	up.Carry.Counts.Calls = uint64(h + 1)
+	up.Carry.Counts[stmtstats.Calls] = uint64(h + 1)
 	return up, nil
 }
 
@@ -123,7 +123,7 @@ func (r *storeRig) files() (hours []int, days int) {
 }
 
 // totals returns the sums of all files of a span, and their durations.
-func (r *storeRig) totals(span time.Duration) (all rollup.Counts, spread string) {
+func (r *storeRig) totals(span time.Duration) (all stmtstats.Counts, spread string) {
 	r.t.Helper()
 	var h stmtstats.Histogram
 	for _, n := range r.List(func(n rollup.Name) bool { return n.Span == span }) {
@@ -213,7 +213,7 @@ func TestStoreFaults(t *testing.T) {
 		}
 		hours, hourSpread := r.totals(rollup.Hour)
 		day, daySpread := r.totals(rollup.Day)
-		if day != hours || daySpread != hourSpread || day.Calls == 0 {
+		if day != hours || daySpread != hourSpread || day[stmtstats.Calls] == 0 {
 			t.Errorf("the day has %+v, its hours %+v", day, hours)
 		}
 		return lastParts(r.bucket)

@@ -215,43 +215,31 @@ func parseAgo(text string) (time.Duration, error) {
 
 // A statementsJSON is the response. Fields may be added, but are never removed.
 type statementsJSON struct {
-	From      time.Time          `json:"from"`
-	To        time.Time          `json:"to"`
-	Source    string             `json:"source"`
-	Notes     []string           `json:"notes,omitempty"`
-	Matching  int                `json:"matching"`
-	Total     totalsJSON         `json:"total"`
-	Before    *totalsJSON        `json:"before,omitempty"`
-	NoCompare string             `json:"no_comparison,omitempty"` // reason for which before is not comparable
-	Rows      []statementRowJSON `json:"statements"`
-}
-
-type totalsJSON struct {
-	Calls        uint64  `json:"calls"`
-	Errors       uint64  `json:"errors"`
-	RowsSent     uint64  `json:"rows_sent"`
-	RowsAffected uint64  `json:"rows_affected"`
-	BytesSent    uint64  `json:"bytes_sent"`
-	Seconds      float64 `json:"seconds"`
-	P50          float64 `json:"p50_us"`
-	P99          float64 `json:"p99_us"`
-	P999         float64 `json:"p999_us"`
+	From      time.Time           `json:"from"`
+	To        time.Time           `json:"to"`
+	Source    string              `json:"source"`
+	Notes     []string            `json:"notes,omitempty"`
+	Matching  int                 `json:"matching"`
+	Total     *TotalsJSON         `json:"total"`
+	Before    *TotalsJSON         `json:"before,omitempty"`
+	NoCompare string              `json:"no_comparison,omitempty"` // reason for which before is not comparable
+	Rows      []*statementRowJSON `json:"statements"`
 }
 
 type statementRowJSON struct {
-	Digest  string `json:"digest"`
-	Schema  string `json:"schema,omitempty"`
-	User    string `json:"user,omitempty"`
-	Backend string `json:"backend,omitempty"`
-	Text    string `json:"text,omitempty"`
-	TextCut bool   `json:"text_cut,omitempty"`
-	totalsJSON
-	Before *totalsJSON `json:"before,omitempty"`
-	First  time.Time   `json:"first_seen"`
-	Last   time.Time   `json:"last_seen"`
-	New    bool        `json:"new,omitempty"`
-	Change *Change     `json:"change,omitempty"`
-	Points []float64   `json:"points,omitempty"`
+	Digest  string      `json:"digest"`
+	Schema  string      `json:"schema,omitempty"`
+	User    string      `json:"user,omitempty"`
+	Backend string      `json:"backend,omitempty"`
+	Text    string      `json:"text,omitempty"`
+	TextCut bool        `json:"text_cut,omitempty"`
+	Totals  *TotalsJSON `json:"-"` // its members are members of the row
+	Before  *TotalsJSON `json:"before,omitempty"`
+	First   time.Time   `json:"first_seen"`
+	Last    time.Time   `json:"last_seen"`
+	New     bool        `json:"new,omitempty"`
+	Change  *Change     `json:"change,omitempty"`
+	Points  []float64   `json:"points,omitempty"`
 
 	// Durations are the buckets of the histogram: microseconds and calls.
 	Durations [][2]float64 `json:"durations,omitempty"`
@@ -260,24 +248,23 @@ type statementRowJSON struct {
 func (h *handler) response(top *Top, compare bool) *statementsJSON {
 	a := &statementsJSON{
 		From: top.From.UTC(), To: top.To.UTC(), Source: top.Source, Notes: top.Notes, Matching: top.Matching,
-		Total: totalsOf(&top.Total), Rows: make([]statementRowJSON, 0, len(top.Rows)),
+		Total: (*TotalsJSON)(&top.Total), Rows: make([]*statementRowJSON, 0, len(top.Rows)),
 	}
 	if top.From.Unix() <= 0 {
 		a.From = a.To // no statement was counted yet
 	}
-	before := func(t *Totals) *totalsJSON {
+	before := func(t *Totals) *TotalsJSON {
 		if !compare {
 			return nil
 		}
-		j := totalsOf(t)
-		return &j
+		return (*TotalsJSON)(t)
 	}
 	a.Before, a.NoCompare = before(&top.Before), top.NoComparison
 	for i := range top.Rows {
 		r := &top.Rows[i]
-		j := statementRowJSON{
+		j := &statementRowJSON{
 			Digest: hex.EncodeToString(r.Digest[:]), Schema: r.Schema, User: r.User, Backend: r.Backend,
-			totalsJSON: totalsOf(&r.Totals), Before: before(&r.Before),
+			Totals: (*TotalsJSON)(&r.Totals), Before: before(&r.Before),
 			First: r.First.UTC(), Last: r.Last.UTC(), New: r.New, Points: r.Points,
 		}
 		if h.ChangeOf != nil {
@@ -296,12 +283,3 @@ func (h *handler) response(top *Top, compare bool) *statementsJSON {
 	}
 	return a
 }
-
-func totalsOf(t *Totals) totalsJSON {
-	return totalsJSON{
-		Calls: t.Calls, Errors: t.Errors, RowsSent: t.RowsSent, RowsAffected: t.RowsAffected, BytesSent: t.BytesSent,
-		Seconds: t.Seconds, P50: micros(t.P50), P99: micros(t.P99), P999: micros(t.P999),
-	}
-}
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -115,6 +116,27 @@ func TestStatementsRefused(t *testing.T) {
 
 func long(c byte, n int) string { return strings.Repeat(string(c), n) }
 
+// TestTotalsJSON encodes totals and decodes them again. A count that is none is an error.
+func TestTotalsJSON(t *testing.T) {
+	want := statements.Totals{Calls: 7, Errors: 2, Seconds: 1.25, P50: 1500 * time.Microsecond, P99: 1234567, P999: time.Hour}
+	for i, c := range stmtstats.Effects() {
+		want.Counts[c] = math.MaxUint64 - uint64(i)
+	}
+	text, err := json.Marshal((*statements.TotalsJSON)(&want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got statements.TotalsJSON
+	if err := json.Unmarshal(text, &got); err != nil || statements.Totals(got) != want {
+		t.Errorf("%s is decoded as %+v (%v), want %+v", text, got, err, want)
+	}
+	for _, bad := range []string{`{"calls":"x"}`, `{"rows_sent":-1}`, `[]`} {
+		if err := json.Unmarshal([]byte(bad), &got); err == nil {
+			t.Errorf("%s: taken", bad)
+		}
+	}
+}
+
 // TestStatementsResponse ranks a table, for accounts with and without access to texts.
 func TestStatementsResponse(t *testing.T) {
 	table := openTable(t, stmtstats.Options{MaxDigests: 100, Bytes: 2 << 20})
@@ -157,6 +179,18 @@ func TestStatementsResponse(t *testing.T) {
 	a, body := ask("by=calls&limit=2")
 	if a.Source != statements.SourceCounters || a.Matching != 5 || a.Total.Calls != 15 || a.Total.RowsSent != 30 || a.Before != nil || len(a.Statements) != 2 {
 		t.Fatalf("answer: %s", body)
+	}
+	var all struct {
+		Total      map[string]any
+		Statements []map[string]any
+	}
+	if err := json.Unmarshal([]byte(body), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range stmtstats.Effects() {
+		if each, ok := all.Total[c.String()].(float64); !ok || each == 0 || all.Statements[0][c.String()] != each/3 {
+			t.Errorf("%s: %v of all, %v of a third of the calls", c, all.Total[c.String()], all.Statements[0][c.String()])
+		}
 	}
 	s := a.Statements[0]
 	if s.Calls != 5 || s.User != "app" || s.Text != "SELECT `secret_4` FROM t WHERE a < ?" || len(s.Digest) != 32 || s.First.IsZero() ||

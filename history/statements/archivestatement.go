@@ -26,14 +26,19 @@ func newGathering(x axis) *gathering {
 }
 
 // pointCounts are the counts of a point. Calls are divided among points, so counts are fractional.
-type pointCounts struct{ calls, failed, rowsSent, rowsAffected, nanos float64 }
+type pointCounts [stmtstats.NumCounters]float64
 
-func (p *pointCounts) add(c *rollup.Counts, part float64) {
-	p.calls += part * float64(c.Calls)
-	p.failed += part * float64(c.Failed())
-	p.rowsSent += part * float64(c.RowsSent)
-	p.rowsAffected += part * float64(c.RowsAffected)
-	p.nanos += part * float64(c.Nanos)
+func (p *pointCounts) add(c *stmtstats.Counts, part float64) {
+	for i, n := range c {
+		p[i] += part * float64(n)
+	}
+}
+
+func (p *pointCounts) failed() (n float64) {
+	for _, e := range p[stmtstats.Errors:] {
+		n += e
+	}
+	return n
 }
 
 func (g *gathering) part(k stmtstats.Key) *rollup.Detail {
@@ -133,18 +138,17 @@ func (g *gathering) walk(ctx context.Context, a *ArchiveReader, digest [16]byte,
 		d := g.part(s.key)
 		d.Last = max(d.Last, s.at.UnixMilli())
 		if s.metric == stmtseries.Duration {
-			d.Counts.Nanos += s.spread.Nanos
+			d.Counts[stmtstats.Nanos] += s.spread.Nanos
 			d.Spread.Merge(s.spread)
 			g.axis.divide(s.since, s.at, func(i int, from, to float64) {
-				g.points[i].nanos += (to - from) * float64(s.spread.Nanos)
+				g.points[i][stmtstats.Nanos] += (to - from) * float64(s.spread.Nanos)
 				g.spread[i].MergePart(s.spread, from, to)
 			})
 			return
 		}
-		*s.metric.Count(&d.Counts, s.class) += s.grown
-		var c rollup.Counts
-		*s.metric.Count(&c, s.class) = s.grown
-		g.axis.divide(s.since, s.at, func(i int, from, to float64) { g.points[i].add(&c, to-from) })
+		counter := s.metric.Counter(s.class)
+		d.Counts[counter] += s.grown
+		g.axis.divide(s.since, s.at, func(i int, from, to float64) { g.points[i][counter] += (to - from) * float64(s.grown) })
 	})
 	if err != nil || len(g.parts) == 0 {
 		return err
@@ -195,7 +199,7 @@ func (g *gathering) add(reader *rollup.DigestReader, f *rollup.File, file *plann
 
 // fill fills in the statement from the collected data.
 func (g *gathering) fill(st *Statement, points int) {
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	milli := func(ms int64) time.Time {
 		if ms == 0 {
@@ -221,11 +225,12 @@ func (g *gathering) fill(st *Statement, points int) {
 	for i := range g.points {
 		c, h := &g.points[i], &g.spread[i]
 		length := g.axis.length(i).Seconds()
-		s.Calls = append(s.Calls, c.calls/length)
-		s.Errors = append(s.Errors, c.failed/length)
-		s.RowsSent = append(s.RowsSent, c.rowsSent/length)
-		s.RowsAffected = append(s.RowsAffected, c.rowsAffected/length)
-		s.Load = append(s.Load, c.nanos/1e9/length)
+		s.Calls = append(s.Calls, c[stmtstats.Calls]/length)
+		s.Errors = append(s.Errors, c.failed()/length)
+		for _, e := range stmtstats.Effects() {
+			s.Effects[e] = append(s.Effects[e], c[e]/length)
+		}
+		s.Load = append(s.Load, c[stmtstats.Nanos]/1e9/length)
 		s.P50 = append(s.P50, h.Quantile(0.5).Seconds())
 		s.P99 = append(s.P99, h.Quantile(0.99).Seconds())
 		s.P999 = append(s.P999, h.Quantile(0.999).Seconds())

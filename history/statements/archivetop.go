@@ -59,7 +59,7 @@ func (a *ArchiveReader) Top(ctx context.Context, q TopQuery) (top *Top, err erro
 func (p *plan) top(ctx context.Context, q *TopQuery, halved int) (*Top, error) {
 	f, _ := parseFilter(q.Filter) // Validate has parsed it
 	r := ranking{query: q, filter: f, halved: halved}
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	var details []*rollup.Detail
 	defer func() { rollup.Release(details) }()
@@ -134,7 +134,7 @@ func (a *ArchiveReader) compare(ctx context.Context, q *TopQuery, top *Top) erro
 		return err
 	}
 	err = p.try(func() error {
-		var all rollup.Counts
+		var all stmtstats.Counts
 		var spread stmtstats.Histogram
 		details := top.details()
 		defer rollup.Release(details)

@@ -183,8 +183,8 @@ func TestFill(t *testing.T) {
 // error, of either sum.
 func TestSeriesOfSums(t *testing.T) {
 	sum := func(after time.Duration, failed uint64, h *stmtstats.Histogram) history.Sum {
-		var c rollup.Counts
-		c.Errors[stmtstats.ClassDeadlock], c.Nanos = failed, h.Nanos
+		var c stmtstats.Counts
+		c[int(stmtstats.Errors)+int(stmtstats.ClassDeadlock)], c[stmtstats.Nanos] = failed, h.Nanos
 		return history.Sum{At: axisStart.Add(after).UnixMilli(), Counts: c, Spread: h.AppendSpread(nil)}
 	}
 	x := axis{from: axisStart, step: time.Minute, n: 3, end: axisStart.Add(3 * time.Minute)}
@@ -246,17 +246,16 @@ func TestExpressions(t *testing.T) {
 	window := "[" + c.Window() + "]"
 	rate := func(m stmtseries.Metric) string { return "(rate(" + m.String() + `{digest="1"}` + window + "))" }
 	for got, want := range map[string]string{
-		c.Calls():             "sum" + rate(stmtseries.Queries),
-		c.Errors():            "sum" + rate(stmtseries.Errors),
-		c.RowsSent():          "sum" + rate(stmtseries.RowsSent),
-		c.RowsAffected():      "sum" + rate(stmtseries.RowsAffected),
-		c.Load():              "histogram_sum(sum" + rate(stmtseries.Duration) + ")",
-		c.Quantile(0.999):     "histogram_quantile(0.999, sum" + rate(stmtseries.Duration) + ")",
-		c.TagLoad(7):          `topk(7, sum by (value) (rate(tare_tag_query_seconds_total{digest="1"}` + window + ")))",
-		c.Heat():              "sum(increase(" + stmtseries.Duration.String() + `{digest="1"}` + window + "))",
-		c.Top(ByCalls, 5):     "topk(5, sum by (digest) " + rate(stmtseries.Queries) + ")",
-		c.Top(ByMean, 20):     "topk(20, histogram_avg(sum by (digest) " + rate(stmtseries.Duration) + "))",
-		c.Top(ByFirstSeen, 5): "",
+		c.Calls():                    "sum" + rate(stmtseries.Queries),
+		c.Errors():                   "sum" + rate(stmtseries.Errors),
+		c.Effect(stmtstats.RowsSent): "sum(rate(tare_query_rows_sent_total" + c.Selector + "[" + c.Window() + "]))",
+		c.Load():                     "histogram_sum(sum" + rate(stmtseries.Duration) + ")",
+		c.Quantile(0.999):            "histogram_quantile(0.999, sum" + rate(stmtseries.Duration) + ")",
+		c.TagLoad(7):                 `topk(7, sum by (value) (rate(tare_tag_query_seconds_total{digest="1"}` + window + ")))",
+		c.Heat():                     "sum(increase(" + stmtseries.Duration.String() + `{digest="1"}` + window + "))",
+		c.Top(ByCalls, 5):            "topk(5, sum by (digest) " + rate(stmtseries.Queries) + ")",
+		c.Top(ByMean, 20):            "topk(20, histogram_avg(sum by (digest) " + rate(stmtseries.Duration) + "))",
+		c.Top(ByFirstSeen, 5):        "",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

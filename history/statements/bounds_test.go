@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/teststmt"
 )
@@ -196,8 +195,8 @@ func TestTotals(t *testing.T) {
 	}
 	h := histogramOf(time.Millisecond)
 	for calls, exact := range map[uint64][3]bool{1: {true, true, true}, 2: {false, true, true}, 100: {false, true, true}, 101: {false, false, true}, 1000: {false, false, true}, 1001: {}} {
-		c := rollup.Counts{Calls: calls, Nanos: calls * 1e9}
-		c.Errors[stmtstats.ClassDeadlock] = 3
+		c := stmtstats.Counts{stmtstats.Calls: calls, stmtstats.Nanos: calls * 1e9}
+		c[int(stmtstats.Errors)+int(stmtstats.ClassDeadlock)] = 3
 		got := newTotals(&c, h)
 		if is := [3]bool{got.P50 == time.Second, got.P99 == time.Second, got.P999 == time.Second}; is != exact || got.Errors != 3 {
 			t.Errorf("%d calls: %+v", calls, got)
@@ -276,7 +275,7 @@ func TestSeen(t *testing.T) {
 			t.Errorf("calls from %v to %v: from %v to %v", c.first, c.last, st.First, st.Last)
 		}
 	}
-	var all rollup.Counts
+	var all stmtstats.Counts
 	st.Parts = []StatementPart{
 		{Key: stmtstats.Key{Schema: "b", User: "a", Backend: "a"}}, {Key: stmtstats.Key{Schema: "a", User: "b", Backend: "a"}},
 		{Key: stmtstats.Key{Schema: "a", User: "a", Backend: "b"}}, {Key: stmtstats.Key{Schema: "a", User: "a", Backend: "a"}},

@@ -8,6 +8,7 @@ import (
 	"github.com/taredb/tare/history"
 	"github.com/taredb/tare/history/calls"
 	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // A ChartQuery returns PromQL expressions for the charts of a Top or of a Statement: evaluated at the end of
@@ -43,11 +44,8 @@ func (c ChartQuery) Calls() string { return "sum" + c.rate(stmtseries.Queries) }
 // Errors returns the expression for failed calls per second.
 func (c ChartQuery) Errors() string { return "sum" + c.rate(stmtseries.Errors) }
 
-// RowsSent returns the expression for rows sent per second.
-func (c ChartQuery) RowsSent() string { return "sum" + c.rate(stmtseries.RowsSent) }
-
-// RowsAffected returns the expression for rows affected per second.
-func (c ChartQuery) RowsAffected() string { return "sum" + c.rate(stmtseries.RowsAffected) }
+// Effect returns the expression for a counter of an effect of calls per second.
+func (c ChartQuery) Effect(of stmtstats.Counter) string { return "sum" + c.rate(stmtseries.Metric(of)) }
 
 // Load returns the expression for seconds of calls per second.
 func (c ChartQuery) Load() string { return "histogram_sum(sum" + c.rate(stmtseries.Duration) + ")" }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 func TestChartQueryWindow(t *testing.T) {
@@ -97,13 +98,13 @@ func TestChartsArePromQL(t *testing.T) {
 				p := &st.Series
 				r.compare(what, one.Calls(), p.Calls, p.Times, p.Step, p.End, false)
 				r.compare(what, one.Errors(), p.Errors, p.Times, p.Step, p.End, false)
-				r.compare(what, one.RowsSent(), p.RowsSent, p.Times, p.Step, p.End, false)
+				r.compare(what, one.Effect(stmtstats.RowsSent), p.Effects[stmtstats.RowsSent], p.Times, p.Step, p.End, false)
 				r.compare(what, one.Load(), p.Load, p.Times, p.Step, p.End, false)
 				r.compare(what, one.Quantile(0.99), p.P99, p.Times, p.Step, p.End, true)
 			}
 			// The ranking has a window of the whole range. From samples, Keys evicted in the range are
 			// counted in Evicted.
-			for _, by := range []statements.Measure{statements.BySeconds, statements.ByCalls, statements.ByErrors, statements.ByRowsSent} {
+			for _, by := range []statements.Measure{statements.BySeconds, statements.ByCalls, statements.ByErrors, statements.ByCounter(stmtstats.RowsSent)} {
 				ranked, err := r.reader.Top(t.Context(), statements.TopQuery{From: c.from, To: now, By: by})
 				if err != nil {
 					t.Fatal(err)
@@ -118,7 +119,7 @@ func TestChartsArePromQL(t *testing.T) {
 					}
 					compared++
 					want := map[statements.Measure]float64{
-						statements.BySeconds: row.Seconds, statements.ByCalls: float64(row.Calls), statements.ByErrors: float64(row.Errors), statements.ByRowsSent: float64(row.RowsSent),
+						statements.BySeconds: row.Seconds, statements.ByCalls: float64(row.Calls), statements.ByErrors: float64(row.Errors), statements.ByCounter(stmtstats.RowsSent): float64(row.Counts[stmtstats.RowsSent]),
 					}[by]
 					if got := rates[hex.EncodeToString(row.Digest[:])] * length.Seconds(); math.Abs(got-want) > 0.03*want {
 						t.Errorf("%s: %v is %v, the row has %v", what, query, got, want)

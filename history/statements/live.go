@@ -84,10 +84,10 @@ func (l *liveRows) reset() {
 // add adds the sample of an entry.
 func (l *liveRows) add(number int) {
 	sample := &l.sample
-	if sample.Calls == 0 && sample.Histogram.Nanos == 0 {
+	if !sample.Counts.Any() {
 		return
 	}
-	row := rollup.Row{Key: sample.Key, Counts: rollup.CountsOf(sample), Spread: l.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
+	row := rollup.Row{Key: sample.Key, Counts: sample.Counts, Spread: l.spreadOf(&sample.Histogram), Last: sample.Last.UnixMilli()}
 	if sample.ID > l.lastID {
 		row.First = sample.First.UnixMilli()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 var errUnread = errors.New("cannot be read")
@@ -199,7 +200,7 @@ func TestGathering(t *testing.T) {
 		}
 		reader.Close()
 		for _, d := range g.parts {
-			if len(g.parts) != 1 || d.First != c.first || d.Last != c.last || d.Counts.Calls != 4 || d.Spread.Count() != 4 || g.points[0].calls != 4 {
+			if len(g.parts) != 1 || d.First != c.first || d.Last != c.last || d.Counts[stmtstats.Calls] != 4 || d.Spread.Count() != 4 || g.points[0][stmtstats.Calls] != 4 {
 				t.Errorf("%s: %+v, %+v", name, d, g.points)
 			}
 		}

@@ -24,9 +24,9 @@ type Series struct {
 	Step  time.Duration // between two points
 	End   time.Time     // of the last point
 
-	Calls, Errors, Load    []float64 // per second; load in seconds
-	RowsSent, RowsAffected []float64 // per second; of one statement
-	P50, P99, P999         []float64 // seconds; 0 if there was no call
+	Calls, Errors, Load []float64                        // per second; load in seconds
+	Effects             [stmtstats.NumCounters][]float64 // per second, by counter of an effect; of one statement
+	P50, P99, P999      []float64                        // seconds; 0 if there was no call
 }
 
 // maxTotalWalk bounds the samples read for a TopSeries of many Keys in the first minutes of a process, before
@@ -184,7 +184,7 @@ func (p *plan) addPoints(ctx context.Context, top *Top, x axis, all []totalPoint
 		if any, err := reader.Find(f); err != nil || !any {
 			return err
 		}
-		return reader.Each(f, rollup.ColNanos, func(i int, n uint64) {
+		return reader.Each(f, rollup.ColumnOf(stmtstats.Nanos), func(i int, n uint64) {
 			rows[reader.Of[i]].Points[point] += float64(n) / 1e9 / x.length(point).Seconds()
 		})
 	})
@@ -200,7 +200,7 @@ func (top *Top) resetPoints(x axis) {
 
 // addTotals adds the counts of all rows of a file.
 func (p *totalPoint) addTotals(f *rollup.File) error {
-	var c rollup.Counts
+	var c stmtstats.Counts
 	var spread stmtstats.Histogram
 	if err := f.AddTotals(&c, &spread); err != nil {
 		return err
@@ -289,7 +289,7 @@ func (x axis) addGrowth(points []totalPoint, a, b *history.Sum) error {
 		part, p := to-from, &points[i]
 		grown := func(b, a uint64) float64 { return part * float64(int64(b-a)) }
 		p.errors += grown(b.Counts.Failed(), a.Counts.Failed())
-		p.nanos += grown(b.Counts.Nanos, a.Counts.Nanos)
+		p.nanos += grown(b.Counts[stmtstats.Nanos], a.Counts[stmtstats.Nanos])
 		p.zero += grown(after.Zero, before.Zero)
 		p.used |= after.Octaves | before.Octaves
 		for n := range p.buckets {

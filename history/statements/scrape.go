@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/history/stmtstats"
 )
@@ -68,7 +67,7 @@ func (c *digestCollector) Collect(ch chan<- prometheus.Metric) {
 	var sums []stmtstats.Sample
 	if err := c.table.Scan(&s, func() { rows, sums = rows[:0], sums[:0] }, func(number int) {
 		switch {
-		case s.Calls == 0 && s.Histogram.Nanos == 0:
+		case !s.Counts.Any():
 		case s.Kind == stmtstats.Tracked:
 			rows = append(rows, ranked{value: float64(s.Histogram.Nanos), number: uint32(number), id: s.ID})
 		default:
@@ -110,19 +109,17 @@ func (c *digestCollector) send(ch chan<- prometheus.Metric, s *stmtstats.Sample)
 	for i, v := range values {
 		values[i] = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	counts := rollup.CountsOf(s)
 	for number := range stmtseries.PerKey {
 		m := stmtseries.Of(number)
 		if m == stmtseries.Duration {
-			ch <- prometheus.MustNewConstNativeHistogram(descOf(m), s.Calls, s.Histogram.Sum(), s.Histogram.Indexed(), nil, s.Histogram.Zero,
+			ch <- prometheus.MustNewConstNativeHistogram(descOf(m), s.Counts[stmtstats.Calls], s.Histogram.Sum(), s.Histogram.Indexed(), nil, s.Histogram.Zero,
 				stmtstats.Schema, stmtstats.ZeroThreshold, s.First, values...)
 			continue
 		}
-		class := stmtstats.ErrorClass(number - int(m))
-		if n := *m.Count(&counts, class); n > 0 || m == stmtseries.Queries {
+		if n := s.Counts[number]; n > 0 || m == stmtseries.Queries {
 			of := values
 			if m == stmtseries.Errors {
-				of = append(slices.Clone(values), class.String())
+				of = append(slices.Clone(values), stmtstats.Counter(number).Class().String())
 			}
 			ch <- prometheus.MustNewConstMetric(descOf(m), prometheus.CounterValue, float64(n), of...)
 		}

@@ -135,7 +135,7 @@ func snapshotOf(ctx context.Context, samples *stmtseries.Range) (*snapshot, erro
 	s.rows = make([]rollup.Row, 0, len(s.byPrint))
 	for p, row := range s.byPrint {
 		if d := spreads.byPrint[p]; d != nil {
-			row.Counts.Nanos, row.Spread = d.Counts.Nanos, d.Spread
+			row.Counts[stmtstats.Nanos], row.Spread = d.Counts[stmtstats.Nanos], d.Spread
 			delete(spreads.byPrint, p)
 		}
 		s.rows = append(s.rows, *row)
@@ -164,7 +164,7 @@ func (s *snapshot) addCounter(of *stmtseries.Samples) error {
 	if err != nil {
 		return err
 	}
-	*of.Metric.Count(&s.row(k, kind).Counts, class) = uint64(last)
+	s.row(k, kind).Counts[of.Metric.Counter(class)] = uint64(last)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 		return err
 	}
 	row := s.row(k, kind)
-	row.Counts.Nanos, row.Spread = s.scratch.Nanos, s.spreadOf(&s.scratch)
+	row.Counts[stmtstats.Nanos], row.Spread = s.scratch.Nanos, s.spreadOf(&s.scratch)
 	return nil
 }
 
@@ -196,10 +196,10 @@ func (s *snapshot) addDurations(of *stmtseries.Samples) error {
 func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 	var out snapshot // s is shared by concurrent requests
 	rows := make([]rollup.Row, 0, len(s.rows))
-	var lost rollup.Counts
+	var lost stmtstats.Counts
 	var lostSpread, spread stmtstats.Histogram
 	err := pairRows(before.rows, s.rows, func(was, row *rollup.Row) error {
-		if was != nil && (row == nil || was.Counts.Calls > row.Counts.Calls || row.First > before.at) { // its entry was evicted
+		if was != nil && (row == nil || was.Counts[stmtstats.Calls] > row.Counts[stmtstats.Calls] || row.First > before.at) { // its entry was evicted
 			if !was.Print.IsSum() {
 				lost.Add(&was.Counts)
 				if err := lostSpread.AddSpread(was.Spread); err != nil {
@@ -208,7 +208,7 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 			}
 			was = nil
 		}
-		if row == nil || was != nil && was.Counts.Calls == row.Counts.Calls && !longer(&was.Counts, &row.Counts) {
+		if row == nil || was != nil && was.Counts[stmtstats.Calls] == row.Counts[stmtstats.Calls] && !longer(&was.Counts, &row.Counts) {
 			return nil // it was neither called nor in flight
 		}
 		rows = append(rows, *row)
@@ -230,8 +230,9 @@ func (s *snapshot) since(before *snapshot) ([]rollup.Row, error) {
 }
 
 // longer reports whether the calls of after took longer than those of before by more than the rounding of seconds.
-func longer(before, after *rollup.Counts) bool {
-	return after.Nanos > before.Nanos && after.Nanos-before.Nanos > after.Nanos>>48
+func longer(before, after *stmtstats.Counts) bool {
+	a, b := after[stmtstats.Nanos], before[stmtstats.Nanos]
+	return a > b && a-b > a>>48
 }
 
 // pairRows visits the rows of each print; the row of a side that lacks the print is nil.
@@ -256,7 +257,7 @@ func pairRows(a, b []rollup.Row, visit func(a, b *rollup.Row) error) error {
 }
 
 // subtract subtracts counts from a row.
-func (s *snapshot) subtract(row *rollup.Row, counts *rollup.Counts, spread *stmtstats.Histogram) error {
+func (s *snapshot) subtract(row *rollup.Row, counts *stmtstats.Counts, spread *stmtstats.Histogram) error {
 	h := &s.scratch
 	h.Reset()
 	if err := h.AddSpread(row.Spread); err != nil {

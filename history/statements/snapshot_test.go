@@ -17,7 +17,7 @@ import (
 func testRow(key byte, calls int) rollup.Row {
 	k := stmtstats.Key{Digest: [16]byte{key}}
 	h := histogramOf(slices.Repeat([]time.Duration{time.Second}, calls)...)
-	return rollup.Row{Print: rollup.PrintOf(&k), Key: k, Counts: rollup.Counts{Calls: uint64(calls), Nanos: h.Nanos}, Spread: h.AppendSpread(nil), First: 50, Last: 60}
+	return rollup.Row{Print: rollup.PrintOf(&k), Key: k, Counts: stmtstats.Counts{stmtstats.Calls: uint64(calls), stmtstats.Nanos: h.Nanos}, Spread: h.AppendSpread(nil), First: 50, Last: 60}
 }
 
 // sumRow returns a row of no Key.
@@ -40,7 +40,7 @@ func snapshotWith(t *testing.T, at int64, rows ...rollup.Row) *snapshot {
 // TestSince compares two snapshots: the counts of a Key that was evicted in between belong to Evicted.
 func TestSince(t *testing.T) {
 	inFlight := func(row rollup.Row, nanos uint64) rollup.Row {
-		row.Counts.Nanos += nanos
+		row.Counts[stmtstats.Nanos] += nanos
 		return row
 	}
 	first := func(row rollup.Row, at int64) rollup.Row { row.First = at; return row }
@@ -81,10 +81,10 @@ func TestSince(t *testing.T) {
 					name = "other"
 				}
 				var h stmtstats.Histogram
-				if err := h.AddSpread(row.Spread); err != nil || h.Count() != row.Counts.Calls {
-					t.Errorf("%s: a spread of %d calls (%v), want %d", name, h.Count(), err, row.Counts.Calls)
+				if err := h.AddSpread(row.Spread); err != nil || h.Count() != row.Counts[stmtstats.Calls] {
+					t.Errorf("%s: a spread of %d calls (%v), want %d", name, h.Count(), err, row.Counts[stmtstats.Calls])
 				}
-				got = append(got, fmt.Sprintf("%s:%d", name, row.Counts.Calls))
+				got = append(got, fmt.Sprintf("%s:%d", name, row.Counts[stmtstats.Calls]))
 			}
 			slices.Sort(got)
 			if got := strings.Join(got, " "); got != c.want {
@@ -126,13 +126,13 @@ func TestOrder(t *testing.T) {
 	}
 	for _, row := range s.rows {
 		if row.Key.Digest[0] != 7 {
-			if row.Counts.Calls != 1 || row.First != 50 || row.Last != 60 {
+			if row.Counts[stmtstats.Calls] != 1 || row.First != 50 || row.Last != 60 {
 				t.Errorf("a row became %+v", row)
 			}
 			continue
 		}
 		var h stmtstats.Histogram
-		if err := h.AddSpread(row.Spread); err != nil || h.Count() != 5 || row.Counts.Calls != 5 || row.First != 10 || row.Last != 90 {
+		if err := h.AddSpread(row.Spread); err != nil || h.Count() != 5 || row.Counts[stmtstats.Calls] != 5 || row.First != 10 || row.Last != 90 {
 			t.Errorf("merged: %+v, a spread of %d (%v)", row, h.Count(), err)
 		}
 	}

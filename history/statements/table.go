@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/history/stmtstats"
 )
@@ -35,8 +34,7 @@ func (of TableReader) Top(_ context.Context, q TopQuery) (*Top, error) {
 		if !t.ReadEntry(&s, int(r.number)) || s.ID != r.id {
 			continue // evicted since
 		}
-		c := rollup.CountsOf(&s)
-		row := TopRow{Key: s.Key, Totals: newTotals(&c, &s.Histogram), First: s.First, Last: s.Last, New: !s.First.Before(q.From)}
+		row := TopRow{Key: s.Key, Totals: newTotals(&s.Counts, &s.Histogram), First: s.First, Last: s.Last, New: !s.First.Before(q.From)}
 		row.Text, row.TextCut = t.TextAt(int(r.number), s.ID)
 		if q.Durations {
 			row.Durations = s.Histogram.NonEmpty()
@@ -53,7 +51,7 @@ type tableRanking struct {
 	filter filter
 	sample stmtstats.Sample
 
-	all         rollup.Counts
+	all         stmtstats.Counts
 	spread      stmtstats.Histogram
 	rows        []ranked
 	matching    int
@@ -62,18 +60,17 @@ type tableRanking struct {
 
 // reset discards the added counts.
 func (r *tableRanking) reset() {
-	r.all, r.rows, r.matching, r.first, r.last = rollup.Counts{}, r.rows[:0], 0, 0, 0
+	r.all, r.rows, r.matching, r.first, r.last = stmtstats.Counts{}, r.rows[:0], 0, 0, 0
 	r.spread.Reset()
 }
 
 // visit adds the sample of an entry.
 func (r *tableRanking) visit(number int) {
 	s := &r.sample
-	if s.Calls == 0 && s.Histogram.Nanos == 0 {
+	if !s.Counts.Any() {
 		return
 	}
-	c := rollup.CountsOf(s)
-	r.all.Add(&c)
+	r.all.Add(&s.Counts)
 	r.spread.Merge(&s.Histogram)
 	begin, end := s.First.UnixNano(), s.Last.UnixNano()
 	if s.Kind != stmtstats.Other && (r.first == 0 || begin < r.first) {
@@ -98,7 +95,7 @@ func (r *tableRanking) visit(number int) {
 		case ByFirstSeen:
 			row.value = float64(begin)
 		default:
-			row.value = measures[r.query.By].value(&c)
+			row.value = measures[r.query.By].value(&s.Counts)
 		}
 		r.rows = append(r.rows, row)
 	}
@@ -112,14 +109,13 @@ func (of TableReader) Statement(_ context.Context, q StatementQuery) (*Statement
 	t := of.Table
 	digest, _ := stmtseries.ParseDigest(q.Digest) // Validate has parsed it
 	st := &Statement{Digest: digest, To: t.Now(), Source: SourceCounters}
-	var all rollup.Counts
+	var all stmtstats.Counts
 	var spread stmtstats.Histogram
 	var s stmtstats.Sample
 	t.ReadDigest(&s, digest, func(number int) {
-		c := rollup.CountsOf(&s)
-		all.Add(&c)
+		all.Add(&s.Counts)
 		spread.Merge(&s.Histogram)
-		st.Parts = append(st.Parts, StatementPart{Key: s.Key, Totals: newTotals(&c, &s.Histogram), First: s.First, Last: s.Last})
+		st.Parts = append(st.Parts, StatementPart{Key: s.Key, Totals: newTotals(&s.Counts, &s.Histogram), First: s.First, Last: s.Last})
 		st.seen(s.First, s.Last)
 		if st.Text == "" {
 			st.Text, st.TextCut = t.TextAt(number, s.ID)
@@ -153,9 +149,9 @@ func (st *Statement) seen(first, last time.Time) {
 }
 
 // finish computes the fields that depend on all parts.
-func (st *Statement) finish(all *rollup.Counts, spread *stmtstats.Histogram) {
+func (st *Statement) finish(all *stmtstats.Counts, spread *stmtstats.Histogram) {
 	st.Totals = newTotals(all, spread)
-	st.Classes = all.Errors
+	st.Classes = [stmtstats.ErrorClasses]uint64(all[stmtstats.Errors:])
 	slices.SortFunc(st.Parts, func(a, b StatementPart) int {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.User, b.User), cmp.Compare(a.Backend, b.Backend))
 	})

@@ -14,42 +14,59 @@ import (
 // A Measure is the value by which statements are ranked.
 type Measure uint8
 
-// The measures.
+// The measures that are no effects of calls. Those follow: ByCounter returns them.
 const (
-	BySeconds Measure = iota // total time of the calls
-	ByCalls
-	ByErrors
-	ByRowsSent
-	ByRowsAffected
-	ByBytesSent
-	ByMean      // average time of a call
-	ByP99       // the 99th percentile of the calls' times
-	ByFirstSeen // end of the first call
+	BySeconds   Measure = iota // total time of the calls
+	ByCalls                    //
+	ByErrors                   //
+	ByMean                     // average time of a call
+	ByP99                      // the 99th percentile of the calls' times
+	ByFirstSeen                // end of the first call
 
-	numMeasures = int(iota)
+	byEffects
+	numMeasures = int(byEffects) + int(stmtstats.Errors-firstEffect)
 )
 
-// measures specify how each measure is read from rollups, from counts and by PromQL.
-var measures = [numMeasures]struct {
-	name    string
-	column  int                          // of rollups, the first column
-	columns int                          // number of consecutive columns
-	value   func(*rollup.Counts) float64 // nil: cannot be computed from counts
-	metric  stmtseries.Metric            // its rate by digest has the measure
-	promql  string                       // of the rate; "": no series has it
-}{
-	BySeconds:      {"seconds", rollup.ColNanos, 1, func(c *rollup.Counts) float64 { return float64(c.Nanos) }, stmtseries.Duration, "histogram_sum(%s)"},
-	ByCalls:        {"calls", rollup.ColCalls, 1, func(c *rollup.Counts) float64 { return float64(c.Calls) }, stmtseries.Queries, "%s"},
-	ByErrors:       {"errors", rollup.ColErrors, stmtstats.ErrorClasses, func(c *rollup.Counts) float64 { return float64(c.Failed()) }, stmtseries.Errors, "%s"},
-	ByRowsSent:     {"rows_sent", rollup.ColRowsSent, 1, func(c *rollup.Counts) float64 { return float64(c.RowsSent) }, stmtseries.RowsSent, "%s"},
-	ByRowsAffected: {"rows_affected", rollup.ColRowsAffected, 1, func(c *rollup.Counts) float64 { return float64(c.RowsAffected) }, stmtseries.RowsAffected, "%s"},
-	ByBytesSent:    {"bytes_sent", rollup.ColBytesSent, 1, func(c *rollup.Counts) float64 { return float64(c.BytesSent) }, stmtseries.BytesSent, "%s"},
-	ByMean: {"mean", rollup.ColCalls, 2, func(c *rollup.Counts) float64 {
-		return float64(c.Nanos) / float64(max(c.Calls, 1))
-	}, stmtseries.Duration, "histogram_avg(%s)"},
-	ByP99:       {"p99", rollup.ColCalls, 1, nil, stmtseries.Duration, "histogram_quantile(0.99, %s)"},
-	ByFirstSeen: {name: "first_seen", column: rollup.ColFirsts, columns: 1},
+const firstEffect = stmtstats.Nanos + 1
+
+// ByCounter returns the measure of a counter.
+func ByCounter(c stmtstats.Counter) Measure {
+	switch c = c.Base(); c {
+	case stmtstats.Calls:
+		return ByCalls
+	case stmtstats.Nanos:
+		return BySeconds
+	case stmtstats.Errors:
+		return ByErrors
+	}
+	return byEffects + Measure(c-firstEffect)
 }
+
+// A measure specifies how a Measure is read from rollups, from counts and by PromQL.
+type measure struct {
+	name    string
+	column  int                             // of rollups, the first column
+	columns int                             // number of consecutive columns
+	value   func(*stmtstats.Counts) float64 // nil: cannot be computed from counts
+	metric  stmtseries.Metric               // its rate by digest has the measure
+	promql  string                          // of the rate; "": no series has it
+}
+
+var measures = func() (all [numMeasures]measure) {
+	for c := range stmtstats.Errors + 1 {
+		all[ByCounter(c)] = measure{
+			c.Info().Name, rollup.ColumnOf(c), 1, func(counts *stmtstats.Counts) float64 { return float64(counts.Sum(c)) }, stmtseries.Metric(c), "%s",
+		}
+	}
+	all[BySeconds].name, all[BySeconds].promql = "seconds", "histogram_sum(%s)"
+	all[ByErrors].columns = stmtstats.ErrorClasses
+	all[ByMean] = measure{"mean", rollup.ColumnOf(stmtstats.Calls), 2, func(c *stmtstats.Counts) float64 {
+		return float64(c[stmtstats.Nanos]) / float64(max(c[stmtstats.Calls], 1))
+	}, stmtseries.Duration, "histogram_avg(%s)"}
+	all[ByP99] = measure{"p99", rollup.ColumnOf(stmtstats.Calls), 1, nil, stmtseries.Duration, "histogram_quantile(0.99, %s)"}
+	all[ByFirstSeen] = measure{name: "first_seen", column: rollup.ColFirsts, columns: 1}
+	return all
+}()
 
 // String returns the name that ParseMeasure parses.
 func (m Measure) String() string {
@@ -159,10 +176,9 @@ type Top struct {
 
 // Totals are the counts of calls.
 type Totals struct {
-	Calls, Errors          uint64
-	RowsSent, RowsAffected uint64
-	BytesSent              uint64
-	Seconds                float64 // total time of the calls
+	Calls, Errors uint64
+	Seconds       float64          // total time of the calls
+	Counts        stmtstats.Counts // of the effects of the calls
 
 	P50, P99, P999 time.Duration // of the calls' durations, each with an error of at most 2.2 %; of one call its duration
 }
@@ -173,6 +189,14 @@ func (t *Totals) Mean() time.Duration {
 		return 0
 	}
 	return time.Duration(t.Seconds / float64(t.Calls) * 1e9)
+}
+
+// Add adds the counts of o. The quantiles of the sum are unknown.
+func (t *Totals) Add(o *Totals) {
+	t.Calls += o.Calls
+	t.Errors += o.Errors
+	t.Seconds += o.Seconds
+	t.Counts.Add(&o.Counts)
 }
 
 // A TopRow is one Key of a Top.
@@ -190,10 +214,10 @@ type TopRow struct {
 }
 
 // newTotals returns the totals of counts, with the quantiles of h.
-func newTotals(c *rollup.Counts, h *stmtstats.Histogram) Totals {
+func newTotals(c *stmtstats.Counts, h *stmtstats.Histogram) Totals {
 	t := Totals{
-		Calls: c.Calls, Errors: c.Failed(), RowsSent: c.RowsSent, RowsAffected: c.RowsAffected, BytesSent: c.BytesSent,
-		Seconds: float64(c.Nanos) / 1e9, P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
+		Calls: c[stmtstats.Calls], Errors: c.Failed(), Seconds: c.Seconds(), Counts: *c,
+		P50: h.Quantile(0.5), P99: h.Quantile(0.99), P999: h.Quantile(0.999),
 	}
 	// Of fewer than 100 calls, p99 is the longest: it is not below the mean, which is exact, while quantiles have an error.
 	switch mean := t.Mean(); {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststmt"
@@ -45,7 +44,7 @@ func TestTableTop(t *testing.T) {
 	var each []stmtstats.Sample
 	var calls uint64
 	if err := table.Each(func(s *stmtstats.Sample) error {
-		calls += s.Calls
+		calls += s.Counts[stmtstats.Calls]
 		if s.Kind == stmtstats.Tracked {
 			each = append(each, *s)
 		}
@@ -58,14 +57,13 @@ func TestTableTop(t *testing.T) {
 		for _, ascending := range []bool{false, true} {
 			want := slices.Clone(each)
 			value := func(s *stmtstats.Sample) float64 {
-				c := rollup.CountsOf(s)
 				switch m {
 				case ByP99:
 					return float64(s.Histogram.Quantile(0.99))
 				case ByFirstSeen:
 					return float64(s.First.UnixNano())
 				}
-				return measures[m].value(&c)
+				return measures[m].value(&s.Counts)
 			}
 			slices.SortFunc(want, func(a, b stmtstats.Sample) int {
 				d := value(&b) - value(&a)
@@ -94,9 +92,8 @@ func TestTableTop(t *testing.T) {
 				}
 				for i, s := range shown {
 					r := top.Rows[i]
-					c := rollup.CountsOf(&s)
-					if r.Key != s.Key || r.Totals != newTotals(&c, &s.Histogram) || r.Text != s.Text || !r.First.Equal(s.First) || !r.Last.Equal(s.Last) {
-						t.Fatalf("%v, row %d: %+v, want %+v of %v", m, i, r, c, s.Key)
+					if r.Key != s.Key || r.Totals != newTotals(&s.Counts, &s.Histogram) || r.Text != s.Text || !r.First.Equal(s.First) || !r.Last.Equal(s.Last) {
+						t.Fatalf("%v, row %d: %+v, want %+v of %v", m, i, r, s.Counts, s.Key)
 					}
 				}
 			}
@@ -247,7 +244,7 @@ func TestQuantilesOfFewCalls(t *testing.T) {
 			h.Record(d)
 			sum, longest = sum+d, max(longest, d)
 		}
-		got := newTotals(&rollup.Counts{Calls: uint64(n), Nanos: uint64(sum)}, &h)
+		got := newTotals(&stmtstats.Counts{stmtstats.Calls: uint64(n), stmtstats.Nanos: uint64(sum)}, &h)
 		mean := got.Mean()
 		if n == 1 && (got.P50 != mean || got.P99 != mean || got.P999 != mean) {
 			t.Fatalf("one call of %v: %v, %v, %v", sum, got.P50, got.P99, got.P999)

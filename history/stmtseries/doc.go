@@ -5,11 +5,9 @@
 //	l.SetSeries(stmtstats.Tracked, &key, int(stmtseries.Queries))
 //	ls := l.Labels() // tare_queries_total{digest="…", …, instance="gw1"}
 //
-// A Key of stmtstats has one series per [Metric], and for Errors one per class. A Key's series are numbered:
-// the number of a metric up to Errors, whose classes follow. A digest has one more series, Info, with its
-// text as a label.
+// A Key of stmtstats has one series per Counter, which has its number. A digest has one more series, Info, with its text as a
+// label.
 //
 // A [Range] reads the samples of a storage.Queryable. [Growth] and [SpreadGrowth] compute the increase of
 // counters and histograms over them, across evictions and restarts.
-// to Errors, whose classes follow. A digest has one more series, with its text as a label.
 package stmtseries

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtstats"
 )
 
@@ -300,7 +299,7 @@ func TestReadFaults(t *testing.T) {
 		if c.prepare != nil {
 			c.prepare(db, &r)
 		}
-		err := r.Read(t.Context(), []Metric{Queries, RowsSent}, func(s *Samples) error {
+		err := r.Read(t.Context(), []Metric{Queries, Errors}, func(s *Samples) error {
 			for s.Next() {
 			}
 			return c.visit
@@ -413,20 +412,23 @@ func TestIDOfForeignSeries(t *testing.T) {
 	}
 }
 
-// TestCount has one field for each counter.
-func TestCount(t *testing.T) {
-	var c rollup.Counts
-	seen := make(map[*uint64]bool)
+// TestCounters has one counter for each series besides the durations.
+func TestCounters(t *testing.T) {
+	seen := make(map[stmtstats.Counter]bool)
 	for _, m := range Counters {
-		for class := range stmtstats.ErrorClasses {
-			seen[m.Count(&c, stmtstats.ErrorClass(class))] = true
+		classes := 1
+		if m == Errors {
+			classes = stmtstats.ErrorClasses
+		}
+		for class := range stmtstats.ErrorClass(classes) {
+			seen[m.Counter(class)] = true
 		}
 		if m.Help() == "" || len(m.Labels()) < 4 {
 			t.Errorf("%s: %q, %q", m, m.Help(), m.Labels())
 		}
 	}
 	if want := len(Counters) - 1 + stmtstats.ErrorClasses; len(seen) != want {
-		t.Errorf("%d fields, want %d", len(seen), want)
+		t.Errorf("%d counters, want %d", len(seen), want)
 	}
 }
 

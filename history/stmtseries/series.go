@@ -11,52 +11,58 @@ import (
 	promlabel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/taredb/tare/history/rollup"
 	"github.com/taredb/tare/history/stmtstats"
 )
 
-// A Metric is the name of a series.
+// A Metric is the name of a series: that of a stmtstats.Counter up to Errors, or Info.
 type Metric int
 
-// The metrics of a Key, and Info.
+// The metrics that differ from those of other counters, and Info.
 const (
-	Queries Metric = iota
-	RowsSent
-	RowsAffected
-	BytesSent
-	Duration // a native histogram; the others are floats
-	Errors   // one series per class
-	Info     // one series per digest
+	Queries  = Metric(stmtstats.Calls)
+	Duration = Metric(stmtstats.Nanos)  // a native histogram; the others are floats
+	Errors   = Metric(stmtstats.Errors) // one series per class
+	Info     = Errors + 1               // one series per digest
 
-	NumMetrics = int(iota)
+	NumMetrics = int(Info) + 1
 
 	// PerKey is the number of series of a Key.
-	PerKey = int(Errors) + stmtstats.ErrorClasses
+	PerKey = stmtstats.NumCounters
 )
-
-var metrics = [NumMetrics]struct{ name, help string }{
-	Queries:      {"tare_queries_total", "Finished statements."},
-	RowsSent:     {"tare_query_rows_sent_total", "Rows sent to clients."},
-	RowsAffected: {"tare_query_rows_affected_total", "Rows changed."},
-	BytesSent:    {"tare_query_bytes_sent_total", "Bytes of the responses, packet headers included."},
-	Duration:     {"tare_query_duration_seconds", "Statement durations, schema 5: quantiles within 2.2 %."},
-	Errors:       {"tare_query_errors_total", "Failed statements, by class of error."},
-	Info:         {"tare_digest_info", "1; text of a digest, with ? for its literals."},
-}
 
 // Metrics of a Key.
 var (
 	// Counters are the counters; the sum of the durations is that of the histograms.
-	Counters = []Metric{Queries, RowsSent, RowsAffected, BytesSent, Errors}
+	Counters = slices.DeleteFunc(ofKey(), func(m Metric) bool { return m == Duration })
 
-	OfKey = append(Counters[:len(Counters):len(Counters)], Duration)
+	OfKey = ofKey()
 )
 
+func ofKey() (all []Metric) {
+	for m := range Info {
+		all = append(all, m)
+	}
+	return all
+}
+
 // String returns the name of the metric.
-func (m Metric) String() string { return metrics[m].name }
+func (m Metric) String() string {
+	if m == Info {
+		return "tare_digest_info"
+	}
+	return m.counter().Info().Metric
+}
 
 // Help describes the metric.
-func (m Metric) Help() string { return metrics[m].help }
+func (m Metric) Help() string {
+	if m == Info {
+		return "1; text of a digest, with ? for its literals."
+	}
+	return m.counter().Info().Help
+}
+
+// counter returns the counter of a metric, of Errors that of the first class.
+func (m Metric) counter() stmtstats.Counter { return stmtstats.Counter(m) }
 
 // Labels returns the names of the labels of the metric's series, besides those that all series have.
 func (m Metric) Labels() []string {
@@ -69,24 +75,15 @@ func (m Metric) Labels() []string {
 	return []string{LabelDigest, LabelSchema, LabelUser, LabelBackend}
 }
 
-// Count returns the field of a counter: not of Duration or Info.
-func (m Metric) Count(c *rollup.Counts, class stmtstats.ErrorClass) *uint64 {
-	switch m {
-	case Queries:
-		return &c.Calls
-	case RowsSent:
-		return &c.RowsSent
-	case RowsAffected:
-		return &c.RowsAffected
-	case BytesSent:
-		return &c.BytesSent
-	case Errors:
-		return &c.Errors[class]
+// Counter returns the counter of a series: not of Duration or Info. The class is that of Errors, and 0 for others.
+func (m Metric) Counter(class stmtstats.ErrorClass) stmtstats.Counter {
+	if m == Duration || m == Info {
+		panic("BUG: stmtseries: " + m.String() + " counts nothing")
 	}
-	panic("BUG: stmtseries: " + m.String() + " counts nothing")
+	return m.counter() + stmtstats.Counter(class)
 }
 
-// Of returns the metric of a Key's series with a number.
+// Of returns the metric of a Key's series with a number, which is that of its counter.
 func Of(number int) Metric { return min(Metric(number), Errors) }
 
 // Names of labels.
@@ -145,7 +142,7 @@ func (l *Labeller) SetSeries(kind stmtstats.Kind, k *stmtstats.Key, number int) 
 	l.add(LabelUser, k.User)
 	l.add(LabelBackend, k.Backend)
 	if number >= int(Errors) {
-		l.add(LabelClass, stmtstats.ErrorClass(number-int(Errors)).String())
+		l.add(LabelClass, stmtstats.Counter(number).Class().String())
 	}
 	l.builder.Sort()
 }

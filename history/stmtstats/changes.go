@@ -65,13 +65,12 @@ func (t *Table) Changes(from, to int, mark func(number int) Mark, visit func(c *
 	return true
 }
 
-// Counters returns the counters of the entry.
-func (c *Change) Counters() Counters {
+// Counts returns the counters of the entry, of Calls only those of the zero bucket.
+func (c *Change) Counts() Counts {
 	if c.entry == nil {
-		return countersOf(&c.table.mem.sets[c.table.mem.header.set()].counters)
+		return c.table.mem.sets[c.table.mem.header.set()].counters
 	}
-	counters := c.entry.load()
-	return countersOf(&counters)
+	return c.entry.load()
 }
 
 // HasText reports whether the text of the statement is known.

@@ -7,16 +7,23 @@ import (
 	"github.com/taredb/tare/querylog"
 )
 
-// readTable returns a memory of a file's content, which it does not change. It checks everything except
-// counters. A table whose process was killed is valid.
+// readTable returns a memory of a file's content, which it does not change: a copy in anonymous memory if the file has other
+// counters. It checks everything except counters. A table whose process was killed is valid.
 func readTable(raw []byte) (*memory, error) {
-	g, err := readHeader(raw)
+	g, c, err := readHeader(raw)
 	if err != nil {
 		return nil, err
 	}
+	translated := !c.current()
+	if translated {
+		if raw, err = c.translate(raw, g); err != nil {
+			return nil, err
+		}
+	}
 	m := g.place(raw)
+	m.translated = translated
 	if _, err := m.owned(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.drop())
 	}
 	return m, nil
 }

@@ -116,7 +116,7 @@ func (t *Table) report(visit func(*Sample) error) error {
 	err := visit(&t.sample)
 	if invariants {
 		t.sample.reset(Removed, stale, 0, 0)
-		t.sample.Calls = stale
+		t.sample.Counts[Calls] = stale
 	}
 	return err
 }
@@ -160,11 +160,11 @@ func (t *Table) visitSums(visit func(*Sample) error) error {
 func (t *Table) copyEvicted(s *Sample) {
 	sum := &t.mem.sets[t.mem.header.set()]
 	s.reset(Evicted, evictedID, sum.first, sum.last)
-	s.counters(&sum.counters)
+	s.setCounters(sum.counters)
 	for o := range octaves {
 		s.Histogram.octave(o, sum.buckets[o*PerOctave:])
 	}
-	s.Calls = s.Histogram.Count()
+	s.Counts[Calls] = s.Histogram.Count()
 }
 
 func (t *Table) visitDropped(visit func(*Sample) error) error {
@@ -235,8 +235,7 @@ func (m *memory) copySealed(s *Sample, e *entry, kind Kind) {
 // copyEntry reads an entry's counters into s.
 func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
 	s.reset(kind, e.id, e.first, e.last.Load())
-	counters := e.load()
-	s.counters(&counters)
+	s.setCounters(e.load())
 	for o := range e.octaves {
 		if n := e.octaves[o].Load(); n != 0 {
 			var counts [PerOctave]uint64
@@ -246,36 +245,29 @@ func (m *memory) copyEntry(s *Sample, e *entry, kind Kind) {
 			s.Histogram.octave(o, counts[:])
 		}
 	}
-	s.Calls = s.Histogram.Count()
+	s.Counts[Calls] = s.Histogram.Count()
 }
 
 // reset resets s to a sample without counts.
 func (s *Sample) reset(kind Kind, id uint64, first, last int64) {
 	s.Histogram.Reset()
-	s.Key, s.Kind, s.ID, s.Text, s.TextCut, s.Calls = Key{}, kind, id, "", false, 0
-	s.Counters = Counters{}
+	s.Key, s.Kind, s.ID, s.Text, s.TextCut = Key{}, kind, id, "", false
+	s.Counts = Counts{}
 	s.First, s.Last, s.Born, s.Fresh = at(first), at(last), false, false
 }
 
 // load reads all counters.
-func (e *entry) load() (counters [numCounters]uint64) {
+func (e *entry) load() (counters Counts) {
 	for i := range counters {
 		counters[i] = e.counters[i].Load()
 	}
 	return counters
 }
 
-// counters sets all counters of s, except the buckets.
-func (s *Sample) counters(of *[numCounters]uint64) {
-	s.Counters = countersOf(of)
-	s.Histogram.Nanos, s.Histogram.Zero = of[counterNanos], of[counterZero]
-}
-
-func countersOf(of *[numCounters]uint64) Counters {
-	return Counters{
-		RowsSent: of[counterRowsSent], RowsAffected: of[counterRowsAffected], BytesReceived: of[counterBytesReceived],
-		BytesSent: of[counterBytesSent], Warnings: of[counterWarnings], Errors: [ErrorClasses]uint64(of[counterErrors:]),
-	}
+// setCounters sets all counters of s, except the buckets and the calls in them.
+func (s *Sample) setCounters(of Counts) {
+	s.Counts = of
+	s.Histogram.Nanos, s.Histogram.Zero = of[Nanos], of[Calls]
 }
 
 // octave sets an octave's buckets.

@@ -9,6 +9,8 @@
 //     a text. An entry needs more pages as its durations spread.
 //   - Other counts the statements without an entry. Evicted has the totals of evicted entries. The sum over
 //     these two and all entries is the number of statements ever observed.
+//   - A Counter is one of the counters that each entry has: calls, their time, rows, bytes, errors by class. One table
+//     describes them for files, series, API and pages.
 //   - A sample has the counters of an entry at one point in time.
 //   - A spread is a histogram as bytes, without its empty buckets.
 //
@@ -31,6 +33,8 @@
 // table is set aside, and counting restarts from 0. No other process may truncate the file, which would end
 // this process.
 //
+// The header has the names of the counters. A file with other counters is read by name, and copied.
+//
 // # Concurrency
 //
 // Writers of an entry do not exclude each other: they register in its gate and add to its counters. A reader
@@ -43,7 +47,7 @@
 // Durations are counted in the buckets of Prometheus' native histograms of schema 5: each is 2.2 % wider than
 // the previous one, which is the maximum error of a quantile. They start at 0.95 µs and end at 36 hours.
 //
-// Memory is bounded: 20,000 Keys in 64 MiB by default. An entry has 640 bytes, and 10 pages on average; the
+// Memory is bounded: 20,000 Keys in 64 MiB by default. An entry has some 600 bytes, and 10 pages on average; the
 // texts of slow calls have one page in 32. If there is no free entry or page, new Keys are counted in Other.
 // The next Collect evicts the Keys with the longest idle time, at a bounded rate, so that the cardinality of
 // series is bounded. A call in a new octave evicts immediately if no page is free. Observe does not allocate.
@@ -56,5 +60,4 @@
 // # Specification
 //
 // Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
-// Specification: Prometheus "Native Histograms" (prometheus.io/docs/specs/native_histograms).
 package stmtstats

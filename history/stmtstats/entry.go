@@ -59,13 +59,12 @@ type entry struct {
 	names                             [inlineNames]byte
 	sum                               uint32 // CRC-32C of the fields from id to here, and of the page
 
-	counters [numCounters]atomic.Uint64
-	octaves  [octaves]atomic.Uint32 // the pages of their buckets; 0: none yet
+	counters [NumCounters]atomic.Uint64 // of Calls only those of the zero bucket
+	octaves  [octaves]atomic.Uint32     // the pages of their buckets; 0: none yet
 
 	// Under the table's lock: the statement's text, and the slowest calls.
 	text textRef
 	slow [numSlow]slowRef
-	_    [24]byte
 }
 
 // acquire registers the caller as a writer of e until release or abandon. If it returns false, the caller must
@@ -132,18 +131,19 @@ func (e *entry) is(r *querylog.Record, pages []page) bool {
 // allocate.
 func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	if bucket == zeroBucket {
-		e.counters[counterZero].Add(1)
+		e.counters[Calls].Add(1)
 	} else {
 		pages[e.octaves[bucket/PerOctave].Load()][bucket%PerOctave].Add(1)
 	}
-	e.counters[counterNanos].Add(uint64(max(r.Total-r.Accounted, 0)))
-	add(&e.counters[counterRowsSent], r.RowsReturned)
-	add(&e.counters[counterRowsAffected], r.RowsAffected)
-	add(&e.counters[counterBytesReceived], r.BytesIn)
-	add(&e.counters[counterBytesSent], r.BytesOut)
-	add(&e.counters[counterWarnings], uint64(r.Warnings))
+	e.counters[Nanos].Add(uint64(max(r.Total-r.Accounted, 0)))
+	counts := countsOf(r)
+	for c := Nanos + 1; c < Errors; c++ {
+		if n := counts[c]; n != 0 {
+			e.counters[c].Add(n)
+		}
+	}
 	if r.ErrorNumber != 0 {
-		e.counters[counterErrors+int(ClassOf(r.ErrorNumber, r.SQLState))].Add(1)
+		e.counters[int(Errors)+int(ClassOf(r.ErrorNumber, r.SQLState))].Add(1)
 	}
 	e.touch(endOf(r))
 }
@@ -156,12 +156,6 @@ func (e *entry) touch(end int64) {
 	}
 	if e.changed.Load() == 0 {
 		e.changed.Store(1)
-	}
-}
-
-func add(c *atomic.Uint64, n uint64) {
-	if n != 0 {
-		c.Add(n)
 	}
 }
 

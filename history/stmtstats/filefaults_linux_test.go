@@ -169,7 +169,7 @@ func countCalls(t *testing.T, o Options, n int) {
 
 func calledOf(t *testing.T, table *Table) (calls uint64) {
 	t.Helper()
-	if err := table.Each(func(s *Sample) error { calls += s.Calls; return nil }); err != nil {
+	if err := table.Each(func(s *Sample) error { calls += s.Counts[Calls]; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return calls

@@ -77,7 +77,7 @@ func (m *memory) fetch(e *entry, bucket int) {
 	if !racing { // these plain reads race with writers
 		atomic.LoadUint32(&e.sum) // the line of the names, which is compares
 	}
-	e.counters[counterNanos].Load()
+	e.counters[Nanos].Load()
 	if bucket == zeroBucket {
 		return
 	}

@@ -16,9 +16,9 @@ func seconds(t *testing.T, table *Table, r *querylog.Record) (own float64, calls
 	if err := table.Scan(&s, func() {}, func(int) {
 		switch {
 		case s.Kind == Other:
-			other, others = s.Histogram.Sum(), s.Calls
+			other, others = s.Histogram.Sum(), s.Counts[Calls]
 		case s.Digest == r.Digest:
-			own, calls = own+s.Histogram.Sum(), calls+s.Calls
+			own, calls = own+s.Histogram.Sum(), calls+s.Counts[Calls]
 		}
 	}); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/taredb/tare/querylog"
 )
 
@@ -14,7 +16,7 @@ import (
 // order. The first entry is Other's. Page 0 is unused, so that 0 means none.
 const (
 	magic       = "tarehist"
-	version     = 1
+	version     = 2 // version 1 has no names of counters; it is readable
 	byteOrder   = 0x01020304
 	headerBytes = 4096
 	entryBytes  = int(unsafe.Sizeof(entry{}))
@@ -32,27 +34,13 @@ const (
 	mostText = 32 << 10
 )
 
-// The indexes of an entry's counters.
-const (
-	counterNanos = iota
-	counterRowsSent
-	counterRowsAffected
-	counterBytesReceived
-	counterBytesSent
-	counterWarnings
-	counterZero   // of the zero bucket
-	counterErrors // of the first class; the others follow
-
-	numCounters = counterErrors + ErrorClasses
-)
-
-// A header is the start of the file. The fields up to sum are written once, when the file is created.
+// A header is the start of the file. The fields up to sum and the names are written once, when the file is created.
 type header struct {
-	magic                        [8]byte
-	version, order               uint32
-	entryBytes, octaves, classes uint32
-	entries, pages               uint32
-	sum                          uint32 // CRC-32C of all fields before it
+	magic                         [8]byte
+	version, order                uint32
+	entryBytes, octaves, counters uint32 // counters: of an entry; in version 1 its classes of errors
+	entries, pages                uint32
+	sum                           uint32 // CRC-32C of all fields before it
 
 	// redaction is the last one with which texts were stored: the file has no text that it forbids.
 	redaction atomic.Uint64
@@ -62,14 +50,18 @@ type header struct {
 	// moved has the id of the entry whose totals were added last to the evicted ones, and in its topmost bit
 	// which of the two sets is current: a single store completes an eviction.
 	moved atomic.Uint64
+
+	// names are the names of an entry's counters in their order, each followed by a newline.
+	nameBytes, nameSum uint32 // length of names and their CRC-32C
+	names              [headerBytes - 128]byte
 }
 
 const movedSet = 1 << 63
 
 // totals are the sums of evicted entries.
 type totals struct {
-	first, last int64 // Unix nanoseconds
-	counters    [numCounters]uint64
+	first, last int64  // Unix nanoseconds
+	counters    Counts // of Calls only those of the zero bucket
 	buckets     [NumBuckets]uint64
 }
 
@@ -90,6 +82,16 @@ type memory struct {
 	entries []entry
 	pages   []page
 	text    []byte // scratch for checking texts
+
+	translated bool // raw is a copy of a file with other counters
+}
+
+// drop unmaps a translated memory.
+func (m *memory) drop() error {
+	if !m.translated {
+		return nil
+	}
+	return unix.Munmap(m.raw)
 }
 
 // A geometry has the numbers of entries and pages of a memory.
@@ -147,11 +149,7 @@ func (g geometry) place(raw []byte) *memory {
 func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
 	m := g.place(raw)
 	h := m.header
-	h.version, h.order = version, byteOrder
-	h.entryBytes, h.octaves, h.classes = uint32(entryBytes), octaves, uint32(ErrorClasses)
-	h.entries, h.pages = uint32(g.entries), uint32(g.pages)
-	copy(h.magic[:], magic)
-	h.sum = h.checksum()
+	h.describe(g)
 	h.redaction.Store(uint64(redaction))
 	h.nextID.Store(firstID)
 	other := &m.entries[0]
@@ -163,6 +161,18 @@ func (g geometry) format(raw []byte, redaction querylog.Redaction) *memory {
 	return m
 }
 
+// describe sets the fields that are written once.
+func (h *header) describe(g geometry) {
+	copy(h.magic[:], magic)
+	h.version, h.order = version, byteOrder
+	h.entryBytes, h.octaves, h.counters = uint32(entryBytes), octaves, uint32(NumCounters)
+	h.entries, h.pages = uint32(g.entries), uint32(g.pages)
+	h.sum = h.checksum()
+	clear(h.names[:])
+	h.nameBytes = uint32(copy(h.names[:], counterNames()))
+	h.nameSum = crc32.Checksum(h.names[:h.nameBytes], castagnoli)
+}
+
 // checksum returns the expected value of sum.
 func (h *header) checksum() uint32 {
 	b := (*[unsafe.Sizeof(header{})]byte)(unsafe.Pointer(h))
@@ -172,26 +182,29 @@ func (h *header) checksum() uint32 {
 // errForeign is the error of a file that is not a table of this version.
 var errForeign = errors.New("not a digest table")
 
-// readHeader returns the geometry of a file's content.
-func readHeader(raw []byte) (geometry, error) {
+// readHeader returns the geometry of a file's content, and the columns of its entries.
+func readHeader(raw []byte) (geometry, *columns, error) {
 	if len(raw) < headerBytes || string(raw[:len(magic)]) != magic {
-		return geometry{}, errForeign
+		return geometry{}, nil, errForeign
 	}
 	h := (*header)(unsafe.Pointer(unsafe.SliceData(raw)))
 	switch {
 	case h.order != byteOrder:
-		return geometry{}, fmt.Errorf("written by a machine of another byte order (%#x)", h.order)
-	case h.version != version:
-		return geometry{}, fmt.Errorf("of version %d, this is version %d", h.version, version)
+		return geometry{}, nil, fmt.Errorf("written by a machine of another byte order (%#x)", h.order)
+	case h.version < 1 || h.version > version:
+		return geometry{}, nil, fmt.Errorf("of version %d, this is version %d", h.version, version)
 	case h.sum != h.checksum():
-		return geometry{}, errors.New("the header's checksum does not match")
-	case h.entryBytes != uint32(entryBytes) || h.octaves != octaves || h.classes != uint32(ErrorClasses):
-		return geometry{}, fmt.Errorf("entries of %d bytes, %d octaves and %d classes of errors; these have %d, %d and %d",
-			h.entryBytes, h.octaves, h.classes, entryBytes, octaves, ErrorClasses)
+		return geometry{}, nil, errors.New("the header's checksum does not match")
+	case h.octaves != octaves:
+		return geometry{}, nil, fmt.Errorf("entries of %d octaves; these have %d", h.octaves, octaves)
+	}
+	c, err := readColumns(h)
+	if err != nil {
+		return geometry{}, nil, err
 	}
 	g := geometry{entries: int(h.entries), pages: int(h.pages)}
-	if g.entries < 2 || g.entries > MostDigests+1 || g.pages < fixedPages || int64(len(raw)) != g.bytes() {
-		return geometry{}, fmt.Errorf("%d bytes for %d entries and %d pages", len(raw), g.entries, g.pages)
+	if g.entries < 2 || g.entries > MostDigests+1 || g.pages < fixedPages || int64(len(raw)) != c.bytes(g) {
+		return geometry{}, nil, fmt.Errorf("%d bytes for %d entries and %d pages", len(raw), g.entries, g.pages)
 	}
-	return g, nil
+	return g, c, nil
 }

@@ -58,7 +58,7 @@ func (t *Table) Advance(r *querylog.Record, age time.Duration, unknown bool) {
 	} else if e = t.enter(r, age); e == nil {
 		return
 	}
-	e.counters[counterNanos].Add(uint64(age - r.Accounted))
+	e.counters[Nanos].Add(uint64(age - r.Accounted))
 	r.Accounted = age
 	e.touch(r.Start.UnixNano() + int64(age))
 	e.release()

@@ -52,7 +52,7 @@ func (t *Table) open() error {
 }
 
 // openFile maps the table at path. It creates another one if there is none, if it is damaged, or if it has
-// another size.
+// another size or other counters.
 func (t *Table) openFile(path string, g geometry) (*memory, error) {
 	raw, err := mapExisting(path)
 	if errors.Is(err, localstate.ErrNotFile) || errors.Is(err, fs.ErrPermission) {
@@ -69,23 +69,23 @@ func (t *Table) openFile(path string, g geometry) (*memory, error) {
 			}
 		}
 	}
-	if old != nil && len(old.entries) == g.entries && len(old.pages) == g.pages {
+	if old != nil && !old.translated && len(old.entries) == g.entries && len(old.pages) == g.pages {
 		return old, nil
 	}
 	if err := os.RemoveAll(path + newSuffix); err != nil { // of a process that was killed
 		return nil, err
 	}
-	raw, err = mapNew(path+newSuffix, g.bytes())
+	created, err := mapNew(path+newSuffix, g.bytes())
 	if err != nil {
 		return nil, err
 	}
-	mem := g.format(raw, t.opts.Redaction)
+	mem := g.format(created, t.opts.Redaction)
 	if old != nil {
 		t.move(mem, old)
-		err = unix.Munmap(old.raw)
+		err = errors.Join(old.drop(), unix.Munmap(raw))
 	}
 	if err = errors.Join(err, os.Rename(path+newSuffix, path)); err != nil {
-		return nil, errors.Join(err, unix.Munmap(raw))
+		return nil, errors.Join(err, unix.Munmap(created))
 	}
 	return mem, nil
 }

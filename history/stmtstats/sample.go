@@ -44,8 +44,7 @@ type Sample struct {
 	Text    string
 	TextCut bool
 
-	Calls uint64 // equals Histogram.Count()
-	Counters
+	Counts              // Calls equals Histogram.Count(), and Nanos Histogram.Nanos
 	Histogram Histogram // of the calls' durations
 
 	First time.Time // end of the first call, or the first time that it was counted in flight
@@ -58,16 +57,6 @@ type Sample struct {
 	// Fresh reports that this Table visits the entry for the first time, or has learned its text since: Key
 	// and Text are new.
 	Fresh bool
-}
-
-// Counters are the counters of a Key, except its calls and their durations.
-type Counters struct {
-	RowsSent      uint64
-	RowsAffected  uint64
-	BytesReceived uint64 // of the commands, including packet headers
-	BytesSent     uint64 // of the responses, including packet headers
-	Warnings      uint64
-	Errors        [ErrorClasses]uint64
 }
 
 // A SlowCall is one of a digest's slowest recent calls.

@@ -48,7 +48,7 @@ func TestScans(t *testing.T) {
 			if s.Kind == Tracked {
 				name = fmt.Sprintf("%d%s", s.Digest[3], s.User)
 			}
-			got = append(got, fmt.Sprintf("%s:%d", name, s.Calls))
+			got = append(got, fmt.Sprintf("%s:%d", name, s.Counts[Calls]))
 			numbers[name], ids[name] = number, s.ID
 		}); err != nil || begun != 1 {
 			t.Fatalf("%v, begun %d times", err, begun)
@@ -63,7 +63,7 @@ func TestScans(t *testing.T) {
 	var users []string
 	table.ReadDigest(&s, [16]byte{1, 0, 0, 1}, func(number int) {
 		users = append(users, s.User)
-		if number != numbers["1"+s.User] || s.Calls != 1 {
+		if number != numbers["1"+s.User] || s.Counts[Calls] != 1 {
 			t.Errorf("entry %d of %s", number, s.User)
 		}
 	})
@@ -114,7 +114,7 @@ func TestScans(t *testing.T) {
 				marks[number] = m
 			}
 			if live {
-				name += fmt.Sprint(":", s.Calls)
+				name += fmt.Sprint(":", s.Counts[Calls])
 			}
 			got = append(got, name)
 		}); err != nil {
@@ -156,17 +156,17 @@ func TestScans(t *testing.T) {
 		seen++
 		switch c.Kind {
 		case Other:
-			if c.Number != 0 || c.Counters().RowsSent != 6 || c.Key() != (Key{}) || c.Text() != "" || c.HasText() {
+			if c.Number != 0 || c.Counts()[RowsSent] != 6 || c.Key() != (Key{}) || c.Text() != "" || c.HasText() {
 				t.Errorf("others: %+v", c)
 			}
 		case Evicted:
-			if c.Number != table.Numbers()-1 || c.Counters().RowsSent != 0 || c.Key() != (Key{}) || c.Text() != "" || c.HasText() {
+			if c.Number != table.Numbers()-1 || c.Counts()[RowsSent] != 0 || c.Key() != (Key{}) || c.Text() != "" || c.HasText() {
 				t.Errorf("the evicted: %+v", c)
 			}
 		default:
 			k := c.Key()
-			if c.Last != now.Add(time.Millisecond).UnixNano() && k.Digest[3] != 4 || c.Counters().RowsSent == 0 || !c.HasText() || len(c.Text()) != 10*(int(k.Digest[3])+1) {
-				t.Errorf("%+v of %+v: %d rows, text %q", c, k, c.Counters().RowsSent, c.Text())
+			if c.Last != now.Add(time.Millisecond).UnixNano() && k.Digest[3] != 4 || c.Counts()[RowsSent] == 0 || !c.HasText() || len(c.Text()) != 10*(int(k.Digest[3])+1) {
+				t.Errorf("%+v of %+v: %d rows, text %q", c, k, c.Counts()[RowsSent], c.Text())
 			}
 		}
 	}) || seen != 7 {
@@ -434,8 +434,8 @@ func TestResized(t *testing.T) {
 		}()
 		do(table)
 		if err := table.Each(func(s *Sample) error {
-			if s.Calls > 0 {
-				got = append(got, fmt.Sprintf("%s %d %s %d %d", s.Kind, s.Digest[3], s.Text, s.Calls, s.Histogram.Count()))
+			if s.Counts[Calls] > 0 {
+				got = append(got, fmt.Sprintf("%s %d %s %d %d", s.Kind, s.Digest[3], s.Text, s.Counts[Calls], s.Histogram.Count()))
 			}
 			return nil
 		}); err != nil {

@@ -58,8 +58,8 @@ func resum(raw []byte) {
 	}
 	h := (*header)(unsafe.Pointer(unsafe.SliceData(raw)))
 	h.sum = h.checksum()
-	g, err := readHeader(raw)
-	if err != nil {
+	g, c, err := readHeader(raw)
+	if err != nil || !c.current() {
 		return
 	}
 	m := g.place(raw)
@@ -97,11 +97,11 @@ func FuzzReadTable(f *testing.F) {
 	entries := headerBytes + 2*totalsBytes
 	f.Add([]byte{}, len(good), false)
 	f.Add(patch(0, 'x'), len(good), false)
-	f.Add(patch(8, 2), len(good), true)                                    // another version
+	f.Add(patch(8, 3), len(good), true)                                    // another version
 	f.Add(patch(28, 1), len(good), true)                                   // fewer entries
 	f.Add(patch(entries+entryBytes+3, 3), len(good), true)                 // live and sealed
 	f.Add(patch(entries+entryBytes+48, 9), len(good), false)               // a digest
-	f.Add(patch(entries+entryBytes+128+8*numCounters, 1), len(good), true) // another's page
+	f.Add(patch(entries+entryBytes+128+8*NumCounters, 1), len(good), true) // another's page
 	f.Add([]byte{}, len(good)-1, false)
 	f.Add([]byte{}, 10, false)
 	f.Fuzz(func(t *testing.T, patches []byte, size int, sums bool) {
@@ -128,6 +128,7 @@ func FuzzReadTable(f *testing.F) {
 		if err != nil {
 			return
 		}
+		defer func() { _ = mem.drop() }()
 		open := func(mem *memory) *Table {
 			o := Options{MaxDigests: len(mem.entries) - 1, Bytes: 1 << 30, Redaction: querylog.RedactLiterals}
 			if err := o.Validate(); err != nil {
@@ -140,9 +141,9 @@ func FuzzReadTable(f *testing.F) {
 		sum := func(table *Table) (calls, rows uint64, keys map[uint64]Key) {
 			keys = make(map[uint64]Key)
 			if err := table.Each(func(s *Sample) error {
-				calls, rows, keys[s.ID] = calls+s.Calls, rows+s.RowsSent, s.Key
-				if native := s.Histogram.Native(); native.Count != s.Calls {
-					t.Errorf("%d calls, a histogram of %d", s.Calls, native.Count)
+				calls, rows, keys[s.ID] = calls+s.Counts[Calls], rows+s.Counts[RowsSent], s.Key
+				if native := s.Histogram.Native(); native.Count != s.Counts[Calls] {
+					t.Errorf("%d calls, a histogram of %d", s.Counts[Calls], native.Count)
 				}
 				table.SlowCalls(nil, s.ID)
 				return nil

@@ -131,8 +131,8 @@ func TestKill(t *testing.T) {
 		table := mustOpen(t, killedOptions(dir))
 		var calls, rows uint64
 		if err := table.Each(func(s *Sample) error {
-			calls += s.Calls
-			rows += s.RowsSent
+			calls += s.Counts[Calls]
+			rows += s.Counts[RowsSent]
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestKillWithinEviction(t *testing.T) {
 	if err := table.Close(); err != nil {
 		t.Fatal(err)
 	}
-	g, err := readHeader(before)
+	g, _, err := readHeader(before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,9 +226,9 @@ func TestKillWithinEviction(t *testing.T) {
 			defer func() { _ = table.Close() }()
 			var all, evicted, gone uint64
 			if err := table.Collect(func(s *Sample) error {
-				switch all += s.Calls; s.Kind {
+				switch all += s.Counts[Calls]; s.Kind {
 				case Evicted:
-					evicted = s.Calls
+					evicted = s.Counts[Calls]
 				case Removed:
 					gone = s.ID
 				}

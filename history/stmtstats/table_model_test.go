@@ -21,8 +21,13 @@ import (
 // A tally has the counts of a model's Key.
 type tally struct {
 	key      Key
-	counters [numCounters]uint64
+	counters Counts // except Calls
 	buckets  map[int]uint64
+}
+
+// effectsOf returns the effects of a statement, from the columns of the documentation.
+func effectsOf(r *querylog.Record) Counts {
+	return Counts{RowsSent: r.RowsReturned, RowsAffected: r.RowsAffected, BytesSent: r.BytesOut}
 }
 
 func newTally(k Key) *tally { return &tally{key: k, buckets: make(map[int]uint64)} }
@@ -30,14 +35,11 @@ func newTally(k Key) *tally { return &tally{key: k, buckets: make(map[int]uint64
 func (c *tally) count(r *querylog.Record) {
 	bucket := sort.Search(NumBuckets, func(b int) bool { return r.Total.Seconds() <= BoundOf(b-1) }) - 1
 	c.buckets[bucket]++
-	c.counters[counterNanos] += uint64(r.Total)
-	c.counters[counterRowsSent] += r.RowsReturned
-	c.counters[counterRowsAffected] += r.RowsAffected
-	c.counters[counterBytesReceived] += r.BytesIn
-	c.counters[counterBytesSent] += r.BytesOut
-	c.counters[counterWarnings] += uint64(r.Warnings)
+	c.counters[Nanos] += uint64(r.Total)
+	of := effectsOf(r)
+	c.counters.Add(&of)
 	if r.ErrorNumber != 0 {
-		c.counters[counterErrors+int(ClassOf(r.ErrorNumber, r.SQLState))]++
+		c.counters[int(Errors)+int(ClassOf(r.ErrorNumber, r.SQLState))]++
 	}
 }
 
@@ -60,11 +62,8 @@ func (c *tally) calls() (n uint64) {
 // tallyOf returns a sample as a tally.
 func tallyOf(s *Sample) *tally {
 	c := newTally(s.Key)
-	c.counters = [numCounters]uint64{
-		counterNanos: s.Histogram.Nanos, counterRowsSent: s.RowsSent, counterRowsAffected: s.RowsAffected,
-		counterBytesReceived: s.BytesReceived, counterBytesSent: s.BytesSent, counterWarnings: s.Warnings,
-	}
-	copy(c.counters[counterErrors:], s.Errors[:])
+	c.counters = s.Counts
+	c.counters[Calls] = 0
 	if s.Histogram.Zero > 0 {
 		c.buckets[zeroBucket] = s.Histogram.Zero
 	}
@@ -165,7 +164,7 @@ func (w *twin) state() (live map[uint64]Key, otherCalls uint64) {
 		}
 	}
 	w.table.read(&w.table.mem.entries[0], Other)
-	return live, w.table.sample.Calls
+	return live, w.table.sample.Counts[Calls]
 }
 
 // follow moves Keys that the table has evicted to evicted.
@@ -218,7 +217,7 @@ func (w *twin) check(s *Sample) {
 	case Tracked:
 		want = w.live[s.ID]
 	case Removed:
-		if w.gone[s.ID] != s.Key || s.Calls != 0 {
+		if w.gone[s.ID] != s.Key || s.Counts[Calls] != 0 {
 			w.t.Fatalf("%v of ID %d is said to be gone, want %v", s.Key, s.ID, w.gone[s.ID])
 		}
 		delete(w.gone, s.ID)
@@ -230,8 +229,8 @@ func (w *twin) check(s *Sample) {
 	if d := diff(tallyOf(s), want); d != "" {
 		w.t.Fatalf("%s %d (-want +got):\n%s", s.Kind, s.ID, d)
 	}
-	if s.Calls != want.calls() || s.Histogram.Count() != s.Calls || s.Histogram.Native().Count != s.Calls {
-		w.t.Fatalf("%d calls, histograms of %d and %d, want %d", s.Calls, s.Histogram.Count(), s.Histogram.Native().Count, want.calls())
+	if s.Counts[Calls] != want.calls() || s.Histogram.Count() != s.Counts[Calls] || s.Histogram.Native().Count != s.Counts[Calls] {
+		w.t.Fatalf("%d calls, histograms of %d and %d, want %d", s.Counts[Calls], s.Histogram.Count(), s.Histogram.Native().Count, want.calls())
 	}
 	// A text that had no room in a smaller file is stored again, as far as there is room then.
 	if before := w.texts[s.ID]; before != "" && s.Text != "" && s.Text != before && !(s.TextCut && strings.HasPrefix(before, s.Text)) && !strings.HasPrefix(s.Text, before) {

@@ -34,9 +34,9 @@ func TestEviction(t *testing.T) {
 			case Removed:
 				gone = append(gone, fmt.Sprint(s.Digest[3]))
 			case Other:
-				other = s.Calls
+				other = s.Counts[Calls]
 			case Evicted:
-				evicted = s.Calls
+				evicted = s.Counts[Calls]
 			}
 			return nil
 		}); err != nil {
@@ -99,7 +99,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, want at most %d", s.Bytes, DefaultBytes)
 	}
 	var calls uint64
-	if err := table.Each(func(s *Sample) error { calls += s.Calls; return nil }); err != nil {
+	if err := table.Each(func(s *Sample) error { calls += s.Counts[Calls]; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if calls != 30_000*6 {
@@ -173,7 +173,7 @@ func TestForeignFilesAreSetAside(t *testing.T) {
 		{"version", "of version", damage(8)},
 		{"header", "checksum", damage(12 + 16)},
 		{"digest", "checksum", damage(entry + 50)},
-		{"page", "page", damage(entry + 128 + 8*numCounters + 4*10)},
+		{"page", "page", damage(entry + 128 + 8*NumCounters + 4*10)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := o
@@ -400,7 +400,7 @@ func ExampleTable() {
 	}
 	_ = table.Collect(func(s *Sample) error {
 		if s.Kind == Tracked {
-			fmt.Println(s.Calls, s.User, s.Text, s.Histogram.Quantile(0.5).Round(100*time.Microsecond))
+			fmt.Println(s.Counts[Calls], s.User, s.Text, s.Histogram.Quantile(0.5).Round(100*time.Microsecond))
 		}
 		return nil
 	})

@@ -30,13 +30,13 @@ func TestObserveThenCollect(t *testing.T) {
 		}
 	}
 	collect()
-	if len(samples) != 3 || samples[2].Calls != 5 || samples[2].Text != "select ?" || samples[2].RowsSent != 15 {
+	if len(samples) != 3 || samples[2].Counts[Calls] != 5 || samples[2].Text != "select ?" || samples[2].Counts[RowsSent] != 15 {
 		t.Fatalf("got %+v", samples)
 	}
 	_ = table.Close()
 	table = mustOpen(t, Options{Dir: dir})
 	collect()
-	if len(samples) != 3 || samples[2].Calls != 5 || samples[2].Text != "select ?" || samples[2].Schema != "shop" {
+	if len(samples) != 3 || samples[2].Counts[Calls] != 5 || samples[2].Text != "select ?" || samples[2].Schema != "shop" {
 		t.Fatalf("got %+v", samples)
 	}
 	t.Log(table.Stats(), entryBytes, totalsBytes)

@@ -25,11 +25,21 @@ func Random(rng *rand.Rand, start time.Time, rows int) *rollup.Rollup {
 		for range 1 + rng.IntN(20) {
 			h.Record(time.Duration(rng.ExpFloat64() * float64(10*time.Millisecond)))
 		}
-		row.Counts = rollup.Counts{
-			Calls: h.Count(), Nanos: h.Nanos, RowsSent: rng.Uint64N(1 << rng.IntN(40)), RowsAffected: rng.Uint64N(9), BytesSent: rng.Uint64N(1e6),
+		row.Counts = stmtstats.Counts{stmtstats.Calls: h.Count(), stmtstats.Nanos: h.Nanos}
+		limits := [...]uint64{1 << rng.IntN(40), 9, 1e6}
+		for i, name := range countsOfVersion2() {
+			n := rng.Uint64N(limits[i])
+			if c, ok := stmtstats.ParseCounter(name); ok {
+				row.Counts[c] = n
+			}
 		}
 		if rng.IntN(4) == 0 {
-			row.Counts.Errors[rng.IntN(stmtstats.ErrorClasses)] = rng.Uint64N(300)
+			row.Counts[int(stmtstats.Errors)+rng.IntN(stmtstats.ErrorClasses)] = rng.Uint64N(300)
+		}
+		for _, c := range stmtstats.Effects() { // without drawing from rng, whose values old files have
+			if !slices.Contains(countsOfVersion2(), c.String()) {
+				row.Counts[c] = h.Nanos % 1000
+			}
 		}
 		row.Spread = h.AppendSpread(nil)
 		row.Last = start.UnixMilli() + rng.Int64N(3600_000)
@@ -49,7 +59,22 @@ func Random(rng *rand.Rand, start time.Time, rows int) *rollup.Rollup {
 	add(rollup.Row{Print: rollup.OtherPrint()})
 	add(rollup.Row{Print: rollup.EvictedPrint()})
 	slices.SortFunc(r.Rows, func(a, b rollup.Row) int { return a.Print.Compare(b.Print) })
-	r.Carry = rollup.Carry{Counts: rollup.Counts{Calls: 1}, Spread: (&stmtstats.Histogram{Zero: 1}).AppendSpread(nil)}
+	r.Carry = rollup.Carry{Counts: stmtstats.Counts{stmtstats.Calls: 1}, Spread: (&stmtstats.Histogram{Zero: 1}).AppendSpread(nil)}
+	return r
+}
+
+// countsOfVersion2 are the effects of calls in rollups of versions 1 and 2.
+func countsOfVersion2() []string { return []string{"rows_sent", "rows_affected", "bytes_sent"} }
+
+// Version2 returns the content of a rollup without the counts that versions 1 and 2 lack.
+func Version2(r *rollup.Rollup) *rollup.Rollup {
+	for i := range r.Rows {
+		for _, c := range stmtstats.Effects() {
+			if !slices.Contains(countsOfVersion2(), c.String()) {
+				r.Rows[i].Counts[c] = 0
+			}
+		}
+	}
 	return r
 }
 
@@ -90,7 +115,14 @@ func Seal(text []byte) []byte {
 		return text
 	}
 	at := sealHeader
+	named := le.Uint32(text[8:]) > 2
 	for b := text[footer:tail]; len(b) >= 12; {
+		if named {
+			if len(b) < 1+int(b[0])+12 {
+				break
+			}
+			b = b[1+int(b[0]):]
+		}
 		bytes := int(le.Uint64(b[4:]))
 		b = b[12:]
 		if bytes < 0 || bytes > footer-at || len(b) < 4*((bytes+sealPage-1)/sealPage) {

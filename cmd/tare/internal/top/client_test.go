@@ -34,9 +34,9 @@ func gatewayStub(t *testing.T, questions *atomic.Int64) http.Handler {
 				t.Errorf("asked for calls since %s, want %s", since, want)
 			}
 		}
-		_ = json.NewEncoder(w).Encode(Statements{From: began, To: began.Add(time.Duration(10*n) * time.Second), Source: counters, Matching: matching, Statements: []Row{
-			{Key: Key{Digest: "d"}, Text: "SELECT 1", Counts: Counts{Calls: uint64(10 * n), Seconds: float64(n)}, First: began, Last: began},
-		}})
+		from := began.Format(time.RFC3339Nano)
+		fmt.Fprintf(w, `{"from":%q,"to":%q,"source":%q,"matching":%d,"statements":[{"digest":"d","text":"SELECT 1","calls":%d,"seconds":%d,"first_seen":%q,"last_seen":%q}]}`,
+			from, began.Add(time.Duration(10*n)*time.Second).Format(time.RFC3339Nano), counters, matching, 10*n, n, from, from)
 	})
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); q.Get("limit") != "1" || q.Get("from") == "" {

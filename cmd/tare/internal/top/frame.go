@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/taredb/tare/history/stmtstats"
 )
 
 // A Measure is a sort key of rows.
@@ -210,7 +212,7 @@ func (h *History) update(r *Reading) {
 
 // line returns the changes of a row since the oldest reading that covers it.
 func (h *History) line(row *Row, now, since time.Time) Line {
-	l := Line{Key: row.Key, Text: row.Text, TextCut: row.TextCut, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: micros(row.P99)}
+	l := Line{Key: row.Key, Text: row.Text, TextCut: row.TextCut, Total: row.Counts, First: row.First, Last: row.Last, Change: row.Change, Known: true, P99: row.Counts.P99}
 	var before pastRow
 	at := since
 	if len(h.readings) > 0 {
@@ -228,24 +230,27 @@ func (h *History) line(row *Row, now, since time.Time) Line {
 		}
 	}
 	seconds := now.Sub(at).Seconds()
-	if !l.Known || seconds <= 0 || row.Calls < before.Calls {
+	if !l.Known || seconds <= 0 || row.Counts.Calls < before.Calls {
 		l.Known, l.P99 = false, 0
 		return l
 	}
-	calls := row.Calls - before.Calls
+	calls := row.Counts.Calls - before.Calls
 	l.Calls = float64(calls) / seconds
-	l.Load = max(0, row.Seconds-before.Seconds) / seconds
-	l.Errors = float64(row.Errors-min(before.Errors, row.Errors)) / seconds
-	rows := row.RowsSent + row.RowsAffected
-	l.RowRate = float64(rows-min(before.RowsSent+before.RowsAffected, rows)) / seconds
+	l.Load = max(0, row.Counts.Seconds-before.Seconds) / seconds
+	l.Errors = float64(row.Counts.Errors-min(before.Errors, row.Counts.Errors)) / seconds
+	rows := rowsOf(&row.Counts)
+	l.RowRate = float64(rows-min(rowsOf(&before.Counts), rows)) / seconds
 	if at.After(since) {
 		l.P99 = row.Durations.quantile(0.99, before.durations)
 	}
 	if calls > 0 {
-		l.Mean = time.Duration(max(0, row.Seconds-before.Seconds) / float64(calls) * float64(time.Second))
+		l.Mean = time.Duration(max(0, row.Counts.Seconds-before.Seconds) / float64(calls) * float64(time.Second))
 	}
 	return l
 }
+
+// rowsOf returns the rows sent and changed.
+func rowsOf(c *Counts) uint64 { return c.Counts[stmtstats.RowsSent] + c.Counts[stmtstats.RowsAffected] }
 
 // keep adds the counters of a reading.
 func (h *History) keep(r *Reading) {

@@ -19,18 +19,18 @@ type countingGateway struct {
 
 func (g *countingGateway) call(n int, calls uint64, each time.Duration) {
 	r := &g.rows[n]
-	if r.Calls == 0 {
+	if r.Counts.Calls == 0 {
 		r.First = g.now
 	}
 	r.Last = g.now
-	r.Calls += calls
-	r.Seconds += float64(calls) * each.Seconds()
+	r.Counts.Calls += calls
+	r.Counts.Seconds += float64(calls) * each.Seconds()
 }
 
 func (g *countingGateway) read(a Ask) *Reading {
 	r := &Reading{Ask: a, At: g.now, Statements: Statements{From: g.began, To: g.now, Source: counters}}
 	for _, row := range g.rows {
-		if row.Calls == 0 {
+		if row.Counts.Calls == 0 {
 			continue
 		}
 		r.Statements.Matching++
@@ -39,7 +39,7 @@ func (g *countingGateway) read(a Ask) *Reading {
 		}
 	}
 	rows := &r.Statements.Statements
-	slices.SortFunc(*rows, func(a, b Row) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	slices.SortFunc(*rows, func(a, b Row) int { return cmp.Compare(b.Counts.Seconds, a.Counts.Seconds) })
 	*rows = (*rows)[:min(len(*rows), a.Limit)]
 	return r
 }
@@ -82,7 +82,7 @@ func TestFrameOfManyStatements(t *testing.T) {
 			var n int
 			fmt.Sscan(l.Digest, &n)
 			if l.Known && seen[l.Digest] {
-				if want := (g.rows[n].Seconds - before[n].Seconds) / f.Over.Seconds(); f.Over >= window && math.Abs(l.Load-want) > 1e-6 && len(h.readings[0].rows) < maxKept && h.readings[0].rows[l.Key].at.Equal(h.readings[0].at) {
+				if want := (g.rows[n].Counts.Seconds - before[n].Counts.Seconds) / f.Over.Seconds(); f.Over >= window && math.Abs(l.Load-want) > 1e-6 && len(h.readings[0].rows) < maxKept && h.readings[0].rows[l.Key].at.Equal(h.readings[0].at) {
 					t.Fatalf("round %d: statement %d has the load %v over %v, want %v", round, n, l.Load, f.Over, want)
 				}
 			}

@@ -160,8 +160,8 @@ func (s *script) read(t *testing.T, d *datadriven.TestData) {
 				}
 			}
 		}
-		row.Calls, row.Errors, row.RowsSent = uint64(number(t, f[3])), uint64(number(t, f[4])), uint64(number(t, f[5]))
-		row.Seconds, row.P99, row.P50 = seconds, float64(number(t, f[7])), 500
+		row.Counts.Calls, row.Counts.Errors, row.Counts.Counts[stmtstats.RowsSent] = uint64(number(t, f[3])), uint64(number(t, f[4])), uint64(number(t, f[5]))
+		row.Counts.Seconds, row.Counts.P99, row.Counts.P50 = seconds, micros(float64(number(t, f[7]))), micros(500)
 		if strings.HasPrefix(f[0], "new") {
 			row.First = s.at
 		}
@@ -186,7 +186,7 @@ func (s *script) durations(row *Row) (d Durations) {
 	for _, calls := range of {
 		before += calls
 	}
-	of[row.P99] += float64(row.Calls) - before
+	of[float64(row.Counts.P99.Microseconds())] += float64(row.Counts.Calls) - before
 	for us, calls := range of {
 		if calls > 0 {
 			d = append(d, [2]float64{us, calls})
@@ -258,7 +258,7 @@ func FuzzModel(f *testing.F) {
 				r := &Reading{At: began.Add(time.Duration(turn) * time.Second), Statements: Statements{From: began, Source: "counters"}}
 				for i := range int(rows) {
 					row := Row{Key: Key{Digest: fmt.Sprint("d", (i+turn)%251)}, Text: text}
-					row.Calls, row.Seconds = uint64(turn*(i%7)), float64(turn)
+					row.Counts.Calls, row.Counts.Seconds = uint64(turn*(i%7)), float64(turn)
 					r.Statements.Statements = append(r.Statements.Statements, row)
 				}
 				m.Show(h.Frame(r, m.Window()))

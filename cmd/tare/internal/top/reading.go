@@ -1,6 +1,11 @@
 package top
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/taredb/tare/history/statements"
+)
 
 // A Reading is the responses of a gateway at one time.
 type Reading struct {
@@ -54,16 +59,7 @@ type Statements struct {
 const counters = "counters"
 
 // Counts are those of a statement, or of all statements, over the time range of the response.
-type Counts struct {
-	Calls        uint64  `json:"calls"`
-	Errors       uint64  `json:"errors"`
-	RowsSent     uint64  `json:"rows_sent"`
-	RowsAffected uint64  `json:"rows_affected"`
-	BytesSent    uint64  `json:"bytes_sent"`
-	Seconds      float64 `json:"seconds"`
-	P50          float64 `json:"p50_us"`
-	P99          float64 `json:"p99_us"`
-}
+type Counts = statements.TotalsJSON
 
 // A Key identifies calls that are counted together.
 type Key struct {
@@ -83,11 +79,20 @@ type Change struct {
 // A Row is one statement of the response. Without the right to statement texts, Text is empty.
 type Row struct {
 	Key
-	Text    string `json:"text"`
-	TextCut bool   `json:"text_cut"`
-	Counts
+	Text      string    `json:"text"`
+	TextCut   bool      `json:"text_cut"`
+	Counts    Counts    `json:"-"` // its members are members of the row
 	Durations Durations `json:"durations"`
 	Change    *Change   `json:"change"` // nil: none is known
 	First     time.Time `json:"first_seen"`
 	Last      time.Time `json:"last_seen"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Row) UnmarshalJSON(object []byte) error {
+	type row Row
+	if err := json.Unmarshal(object, (*row)(r)); err != nil {
+		return err
+	}
+	return json.Unmarshal(object, &r.Counts)
 }

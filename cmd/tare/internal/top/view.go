@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -259,14 +260,27 @@ func (m *Model) statement() []string {
 		"first     "+when(l.First), "last      "+when(l.Last), "",
 		fmt.Sprintf("%-22s %s", m.overText(), l.rates()),
 		fmt.Sprintf("%-22s %s", "", l.moreRates()),
-		fmt.Sprintf("%-22s %d calls, %d errors, %d rows, %d changed", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors, l.Total.RowsSent, l.Total.RowsAffected),
-		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(micros(l.Total.P50)), duration(micros(l.Total.P99))),
+		fmt.Sprintf("%-22s %d calls, %d errors", "since "+m.frame.Since.Local().Format("2006-01-02 15:04"), l.Total.Calls, l.Total.Errors))
+	for _, line := range wrap(effects(&l.Total), max(20, m.width-23)) {
+		lines = append(lines, fmt.Sprintf("%-22s %s", "", line))
+	}
+	lines = append(lines,
+		fmt.Sprintf("%-22s %s in all, p50 %s, p99 %s", "", span(time.Duration(l.Total.Seconds*float64(time.Second))), duration(l.Total.P50), duration(l.Total.P99)),
 		"")
 	text := marked(l.Text, l.TextCut)
 	if l.Text == "" {
 		text = "(its text is not shown to this account)"
 	}
 	return m.text(append(lines, wrap(visible.Line(text), m.width)...), "esc back  up/down scroll  space pause")
+}
+
+// effects lists the effects of calls.
+func effects(c *Counts) string {
+	var parts []string
+	for _, e := range stmtstats.Effects() {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Counts[e], strings.ToLower(e.Info().Title)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // rates describes the rates over the window.
