@@ -15,6 +15,7 @@ const (
 	Nanos
 	RowsSent
 	RowsAffected
+	BytesReceived
 	BytesSent
 	Errors
 
@@ -24,18 +25,20 @@ const (
 // counters describe the counters up to Errors, whose description is that of all classes. A new counter has an index above, a
 // description here and a line in countsOf; files, series, API and pages follow.
 var counters = [Errors + 1]CounterInfo{
-	Calls:        {"calls", "Calls", CountUnit, true, "tare_queries_total", "Finished statements."},
-	Nanos:        {"nanoseconds", "Load", NanosUnit, true, "tare_query_duration_seconds", "Statement durations, schema 5: quantiles within 2.2 %."},
-	RowsSent:     {"rows_sent", "Rows sent", CountUnit, true, "tare_query_rows_sent_total", "Rows sent to clients."},
-	RowsAffected: {"rows_affected", "Rows changed", CountUnit, true, "tare_query_rows_affected_total", "Rows changed."},
-	BytesSent:    {"bytes_sent", "Bytes sent", BytesUnit, false, "tare_query_bytes_sent_total", "Bytes of the responses, packet headers included."},
-	Errors:       {"errors", "Errors", CountUnit, true, "tare_query_errors_total", "Failed statements, by class of error."},
+	Calls:         {"calls", "Calls", CountUnit, true, "tare_queries_total", "Finished statements."},
+	Nanos:         {"nanoseconds", "Load", NanosUnit, true, "tare_query_duration_seconds", "Statement durations, schema 5: quantiles within 2.2 %."},
+	RowsSent:      {"rows_sent", "Rows sent", CountUnit, true, "tare_query_rows_sent_total", "Rows sent to clients."},
+	RowsAffected:  {"rows_affected", "Rows changed", CountUnit, true, "tare_query_rows_affected_total", "Rows changed."},
+	BytesReceived: {"bytes_received", "Bytes received", BytesUnit, false, "tare_query_bytes_received_total", "Bytes of the commands, packet headers included."},
+	BytesSent:     {"bytes_sent", "Bytes sent", BytesUnit, false, "tare_query_bytes_sent_total", "Bytes of the responses, packet headers included."},
+	Errors:        {"errors", "Errors", CountUnit, true, "tare_query_errors_total", "Failed statements, by class of error."},
 }
 
 // countsOf returns what a finished statement adds to the counters without a bucket or a class, except Nanos.
 func countsOf(r *querylog.Record) (c Counts) {
 	c[RowsSent] = r.RowsReturned
 	c[RowsAffected] = r.RowsAffected
+	c[BytesReceived] = r.BytesIn
 	c[BytesSent] = r.BytesOut
 	return c
 }
