@@ -187,7 +187,7 @@ func TestStoreS3Faults(t *testing.T) {
 	}
 	eventually(t, "nothing is held", func() bool {
 		_, body := tested.get(t, "/api/v1/status/blocks")
-		return strings.Contains(body, `"heldBytes":0`) && strings.Contains(body, `"running":0`)
+		return strings.Contains(body, `"held_bytes":0`) && strings.Contains(body, `"running":0`)
 	})
 }
 

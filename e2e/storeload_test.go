@@ -183,7 +183,7 @@ func TestStoreShapes(t *testing.T) {
 				}
 			}
 			status, body := get(t, s.http+"/api/v1/status/blocks")
-			if status != http.StatusOK || !strings.Contains(body, `"heldBytes":0`) {
+			if status != http.StatusOK || !strings.Contains(body, `"held_bytes":0`) {
 				t.Errorf("after all of it: %d %.600s", status, body)
 			}
 			_, body = get(t, s.http+"/debug/querylog?for=0s&format=text")
@@ -257,6 +257,6 @@ func TestStoreHeavyQueries(t *testing.T) {
 	}
 	eventually(t, "nothing is held", func() bool {
 		_, body := get(t, s.http+"/api/v1/status/blocks")
-		return strings.Contains(body, `"heldBytes":0`) && strings.Contains(body, `"running":0`)
+		return strings.Contains(body, `"held_bytes":0`) && strings.Contains(body, `"running":0`)
 	})
 }

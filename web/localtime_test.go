@@ -38,7 +38,7 @@ func TestTimesArePartsOfPages(t *testing.T) {
 	o.Counts = fakeCounts{status: serverstats.Status{At: now}, locks: []serverstats.LockWait{lock}}
 	o.Routes = append(o.Routes, NewRoute(access.For(access.Viewer), rangePattern, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1772600000,"1"],[1772600400,"2"]]}]},
-			"explain":{"blocks":[{"id":"01A","minTime":1772600000000,"maxTime":1772600400000}]}}`))
+			"explain":{"blocks":[{"id":"01A","min_time":1772600000000,"max_time":1772600400000}]}}`))
 	})))
 	s := New(o)
 	h := s.Handler()

@@ -29,9 +29,9 @@ func TestPromQLPage(t *testing.T) {
 		{"metric":{"__name__":"high","x":"<script>"},"values":[[1769857200,"30"],[1769860800,"NaN"]]},
 		{"metric":{"h":"1"},"histograms":[[1769857200,{"count":"1","sum":"1","buckets":[]}]]}]},
 		"warnings":["a block is <missing>"],"infos":["PromQL info: x"],
-		"explain":{"waitSeconds":0.5,"allowedBytes":2048,"peakBytes":1024,"series":7,"chunks":8,"blocks":[
-			{"id":"01A","minTime":0,"maxTime":1000,"postings":5,"read":{"chunks":{"fetchedBytes":100,"cachedBytes":7,"reads":2}}},
-			{"id":"01B","minTime":0,"maxTime":1000,"postings":6,"read":{"chunks":{"fetchedBytes":300,"reads":1},"series":{"fetchedBytes":724}}}]}}`
+		"explain":{"wait_seconds":0.5,"allowed_bytes":2048,"peak_bytes":1024,"series":7,"chunks":8,"blocks":[
+			{"id":"01A","min_time":0,"max_time":1000,"postings":5,"read":{"chunks":{"fetched_bytes":100,"cached_bytes":7,"reads":2}}},
+			{"id":"01B","min_time":0,"max_time":1000,"postings":6,"read":{"chunks":{"fetched_bytes":300,"reads":1},"series":{"fetched_bytes":724}}}]}}`
 	for _, c := range []struct {
 		name    string
 		respond func(w http.ResponseWriter)

@@ -6,12 +6,14 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -274,6 +276,66 @@ func TestCutTextsAreDeclared(t *testing.T) {
 	}
 	if declared < 6 || types < 10 {
 		t.Errorf("%d schemas and %d types have texts", declared, types)
+	}
+}
+
+// foreignNames are the schemas of docs/reference/openapi.yaml, and the files and names in the code, that Prometheus defines
+// or that are in files of earlier processes.
+var foreignNames = map[string]bool{ //nolint:gochecknoglobals // a list
+	"PromError": true, "QueryData": true, "BuildInfo": true, "RuntimeInfo": true,
+	"store/promapi/status.go": true, "store/tsblock/meta.go": true, "errorType": true,
+	"history/faultfile.go": true, "history/instances.go": true,
+}
+
+// TestJSONNames expects the names of our JSON, in docs/reference/openapi.yaml and in the code, to be in snake_case.
+func TestJSONNames(t *testing.T) {
+	snake := regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
+	text, err := os.ReadFile(openAPIFile)
+	must(t, err)
+	var f struct {
+		Components struct {
+			Schemas map[string]any `yaml:"schemas"`
+		} `yaml:"components"`
+	}
+	must(t, yaml.Unmarshal(text, &f))
+	names := 0
+	for schema, node := range f.Components.Schemas {
+		objects(node, func(properties map[string]any) {
+			for name := range properties {
+				if names++; !snake.MatchString(name) && !foreignNames[schema] {
+					t.Errorf("%s: %s of schema %s is not in snake_case", openAPIFile, name, schema)
+				}
+			}
+		})
+	}
+	tag := regexp.MustCompile("`(?:[a-z]+:\"[^\"]*\" )*json:\"([^\",]+)")
+	root := filepath.Join("..", "..")
+	tags := 0
+	must(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != root && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
+			return fs.SkipDir
+		case e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go"):
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		for _, m := range tag.FindAllSubmatch(source, -1) {
+			if key := string(m[1]); key != "-" && !foreignNames[filepath.ToSlash(name)] && !foreignNames[key] {
+				if tags++; !snake.MatchString(key) {
+					t.Errorf("%s: %s is not in snake_case", name, key)
+				}
+			}
+		}
+		return err
+	}))
+	if names < 300 || tags < 600 {
+		t.Errorf("%d names in schemas and %d in the code", names, tags)
 	}
 }
 

@@ -24,10 +24,10 @@ type Overview struct {
 	Members bool   `json:"members"` // Peers are systems with different series; otherwise replicas of one
 	Peers   []Peer `json:"peers"`
 
-	Shards      int     `json:"shards"`      // default of a request
-	MaxShards   int     `json:"maxShards"`   // 0: no limit
-	MaxRequests int     `json:"maxRequests"` // concurrent; 0: no limit
-	Timeout     float64 `json:"timeoutSeconds"`
+	Shards      int     `json:"shards"`       // default of a request
+	MaxShards   int     `json:"max_shards"`   // 0: no limit
+	MaxRequests int     `json:"max_requests"` // concurrent; 0: no limit
+	Timeout     float64 `json:"timeout_seconds"`
 	Decoder     string  `json:"decoder"`
 	Compare     float64 `json:"compare"` // fraction of requests that both decoders decode, 0 to 1
 
@@ -38,7 +38,7 @@ type Overview struct {
 	Compared    uint64 `json:"compared"`    // requests that both decoders decoded
 	Differences uint64 `json:"differences"` // bodies on which the decoders disagreed
 
-	LastDifference *Disagreement   `json:"lastDifference,omitempty"`
+	LastDifference *Disagreement   `json:"last_difference,omitempty"`
 	Latest         []RecentRequest `json:"latest"` // newest first, at most 50
 }
 
@@ -50,8 +50,8 @@ type Peer struct {
 	Failed    uint64  `json:"failed"`
 	Seconds   float64 `json:"seconds"` // total time until the headers of successful responses
 
-	LastError   string     `json:"lastError,omitempty"`
-	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
+	LastError   string     `json:"last_error,omitempty"`
+	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
 }
 
 // A Disagreement is a body that the decoders read differently. Its JSON is stable.
@@ -66,7 +66,7 @@ type RecentRequest struct {
 	Endpoint string    `json:"endpoint"`
 	Tenant   string    `json:"tenant,omitempty"`
 	Selector string    `json:"selector,omitempty"` // as requested, or with ? for the values of labels
-	CountBy  string    `json:"countBy,omitempty"`
+	CountBy  string    `json:"count_by,omitempty"`
 	Shards   int       `json:"shards"`
 	Items    int64     `json:"items"` // in the response
 	Bytes    int64     `json:"bytes"` // of the response

@@ -12,8 +12,8 @@ import (
 type BlockInfo struct {
 	ID      string            `json:"id"`
 	Tenant  string            `json:"tenant,omitempty"`
-	MinTime int64             `json:"minTime"` // milliseconds since 1970, inclusive
-	MaxTime int64             `json:"maxTime"` // exclusive
+	MinTime int64             `json:"min_time"` // milliseconds since 1970, inclusive
+	MaxTime int64             `json:"max_time"` // exclusive
 	Labels  map[string]string `json:"labels,omitempty"`
 
 	Resolution int64 `json:"resolution,omitempty"` // milliseconds between the samples of a downsampled block; 0: raw
@@ -25,12 +25,12 @@ type BlockInfo struct {
 	Level   int    `json:"level"`           // compaction level
 	Source  string `json:"source,omitempty"`
 
-	Loaded    bool       `json:"loaded"`              // its index header is in memory
-	Queries   int        `json:"queries"`             // queries that have it open
-	LastUsed  *time.Time `json:"lastUsed,omitempty"`  // end of the last query that read it
-	Marked    *time.Time `json:"marked,omitempty"`    // for deletion
-	NoCompact bool       `json:"noCompact,omitempty"` // marked as not to be compacted
-	Gone      *time.Time `json:"gone,omitempty"`      // since when it is missing from the bucket; it is still served: it is readable, or other blocks are not
+	Loaded    bool       `json:"loaded"`               // its index header is in memory
+	Queries   int        `json:"queries"`              // queries that have it open
+	LastUsed  *time.Time `json:"last_used,omitempty"`  // end of the last query that read it
+	Marked    *time.Time `json:"marked,omitempty"`     // for deletion
+	NoCompact bool       `json:"no_compact,omitempty"` // marked as not to be compacted
+	Gone      *time.Time `json:"gone,omitempty"`       // since when it is missing from the bucket; it is still served: it is readable, or other blocks are not
 }
 
 // SkippedBlock is a block of the bucket that is not served. Its JSON is stable.
@@ -40,8 +40,8 @@ type SkippedBlock struct {
 	Reason SkipReason `json:"reason"`
 	Detail string     `json:"detail"`
 
-	MinTime int64 `json:"minTime,omitempty"` // milliseconds since 1970, inclusive; 0 unless meta.json was read
-	MaxTime int64 `json:"maxTime,omitempty"` // exclusive
+	MinTime int64 `json:"min_time,omitempty"` // milliseconds since 1970, inclusive; 0 unless meta.json was read
+	MaxTime int64 `json:"max_time,omitempty"` // exclusive
 
 	times    blockTimes
 	deleting bool // it was marked for deletion
@@ -56,23 +56,23 @@ type SyncStatus struct {
 	Layout   Layout    `json:"layout"`
 	Shard    string    `json:"shard"`
 	Last     time.Time `json:"last"`            // end of the last sync
-	LastGood time.Time `json:"lastGood"`        // end of the last successful sync; zero: none
+	LastGood time.Time `json:"last_good"`       // end of the last successful sync; zero: none
 	Seconds  float64   `json:"seconds"`         // duration of the last sync
 	Error    string    `json:"error,omitempty"` // of the last sync
 
-	Failing *time.Time `json:"failingSince,omitempty"` // end of the first of the consecutive failed syncs
-	Advice  string     `json:"advice,omitempty"`       // what to do about the error
+	Failing *time.Time `json:"failing_since,omitempty"` // end of the first of the consecutive failed syncs
+	Advice  string     `json:"advice,omitempty"`        // what to do about the error
 
 	Tenants    int      `json:"tenants"`
-	Blocks     int      `json:"blocks"`                  // served
-	Skipped    int      `json:"skipped"`                 // not served, see SkippedBlock
-	OtherShard int      `json:"otherShard"`              // served by other processes
-	Absent     []string `json:"absentTenants,omitempty"` // chosen tenants of which the bucket has nothing
-	Gone       int      `json:"gone"`                    // blocks that are served although the listing lacks them, and those that left without a reason
-	Foreign    int      `json:"foreign"`                 // objects and directories that belong to no block
-	Stranger   string   `json:"stranger,omitempty"`      // one of them
-	Added      int      `json:"added"`                   // blocks added by the last sync
-	Removed    int      `json:"removed"`                 // blocks removed by the last sync
+	Blocks     int      `json:"blocks"`                   // served
+	Skipped    int      `json:"skipped"`                  // not served, see SkippedBlock
+	OtherShard int      `json:"other_shard"`              // served by other processes
+	Absent     []string `json:"absent_tenants,omitempty"` // chosen tenants of which the bucket has nothing
+	Gone       int      `json:"gone"`                     // blocks that are served although the listing lacks them, and those that left without a reason
+	Foreign    int      `json:"foreign"`                  // objects and directories that belong to no block
+	Stranger   string   `json:"stranger,omitempty"`       // one of them
+	Added      int      `json:"added"`                    // blocks added by the last sync
+	Removed    int      `json:"removed"`                  // blocks removed by the last sync
 }
 
 // current returns the served set.

@@ -182,7 +182,7 @@ tare_store_disk_cache_requests_total{result="miss"} %d
 	}
 	read, _ := explained["read"].(map[string]any)
 	chunks, _ := read["chunks"].(map[string]any)
-	if chunks == nil || chunks["fetchedBytes"] != 0.0 || chunks["reads"] != 0.0 || chunks["diskBytes"].(float64) <= 0 {
+	if chunks == nil || chunks["fetched_bytes"] != 0.0 || chunks["reads"] != 0.0 || chunks["disk_bytes"].(float64) <= 0 {
 		t.Errorf("explained as %v", explained)
 	}
 }

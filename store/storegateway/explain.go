@@ -13,13 +13,13 @@ import (
 // An Explanation describes how a request was served: the blocks that it read, its plan, and the actual costs.
 // Its JSON is stable.
 type Explanation struct {
-	WaitSeconds  float64 `json:"waitSeconds"`  // time in the admission queue
-	AllowedBytes int64   `json:"allowedBytes"` // limit of the query
-	PeakBytes    int64   `json:"peakBytes"`    // highest usage
-	Series       uint64  `json:"series"`       // series read
+	WaitSeconds  float64 `json:"wait_seconds"`  // time in the admission queue
+	AllowedBytes int64   `json:"allowed_bytes"` // limit of the query
+	PeakBytes    int64   `json:"peak_bytes"`    // highest usage
+	Series       uint64  `json:"series"`        // series read
 	Chunks       uint64  `json:"chunks"`
-	Batches      int     `json:"batches"`      // batches of series read
-	PlannedBytes int64   `json:"plannedBytes"` // estimated bytes of chunks, before the first fetch
+	Batches      int     `json:"batches"`       // batches of series read
+	PlannedBytes int64   `json:"planned_bytes"` // estimated bytes of chunks, before the first fetch
 
 	Read   map[string]ExplainedUsage `json:"read"` // by kind of data, over all blocks
 	Blocks []ExplainedBlock          `json:"blocks"`
@@ -28,27 +28,27 @@ type Explanation struct {
 // An ExplainedBlock describes the reads in one block. A request that reads a block twice has two of them.
 type ExplainedBlock struct {
 	ID           string                    `json:"id"`
-	MinTime      int64                     `json:"minTime"`              // milliseconds, inclusive
-	MaxTime      int64                     `json:"maxTime"`              // inclusive
+	MinTime      int64                     `json:"min_time"`             // milliseconds, inclusive
+	MaxTime      int64                     `json:"max_time"`             // inclusive
 	Resolution   int64                     `json:"resolution,omitempty"` // milliseconds between the samples of a downsampled block; 0: raw
 	Batches      int                       `json:"batches"`
-	PlannedBytes int64                     `json:"plannedBytes"`
-	Postings     int64                     `json:"postings"`     // series in the postings lists
-	OtherShard   int64                     `json:"otherShard"`   // of those, in other shards; not read
-	OutsideRange int64                     `json:"outsideRange"` // of those, without a chunk in the time range
-	OtherGroup   int64                     `json:"otherGroup"`   // of those, in other shards of a grouping; their chunks were not read
+	PlannedBytes int64                     `json:"planned_bytes"`
+	Postings     int64                     `json:"postings"`      // series in the postings lists
+	OtherShard   int64                     `json:"other_shard"`   // of those, in other shards; not read
+	OutsideRange int64                     `json:"outside_range"` // of those, without a chunk in the time range
+	OtherGroup   int64                     `json:"other_group"`   // of those, in other shards of a grouping; their chunks were not read
 	Read         map[string]ExplainedUsage `json:"read"`
 }
 
 // An ExplainedUsage is the cost of reading data of one kind.
 type ExplainedUsage struct {
 	Items   int64 `json:"items"`
-	Touched int64 `json:"touchedBytes"`   // bytes decoded
-	Cached  int64 `json:"cachedBytes"`    // bytes of pages found in the cache
-	Disk    int64 `json:"diskBytes"`      // bytes of pages found in the disk cache
-	Shared  int64 `json:"memcachedBytes"` // bytes of pages found in the shared cache
-	Fetched int64 `json:"fetchedBytes"`   // bytes read from the bucket or from a local file
-	Wasted  int64 `json:"wastedBytes"`    // of disk, shared and fetched bytes, gaps between ranges that were read as one
+	Touched int64 `json:"touched_bytes"`   // bytes decoded
+	Cached  int64 `json:"cached_bytes"`    // bytes of pages found in the cache
+	Disk    int64 `json:"disk_bytes"`      // bytes of pages found in the disk cache
+	Shared  int64 `json:"memcached_bytes"` // bytes of pages found in the shared cache
+	Fetched int64 `json:"fetched_bytes"`   // bytes read from the bucket or from a local file
+	Wasted  int64 `json:"wasted_bytes"`    // of disk, shared and fetched bytes, gaps between ranges that were read as one
 	Reads   int64 `json:"reads"`
 }
 

@@ -120,12 +120,12 @@ func TestHTTPAPI(t *testing.T) {
 	}
 	explained, _ := respond["explain"].(map[string]any)
 	blocks, _ := explained["blocks"].([]any)
-	if len(blocks) != 2 || explained["allowedBytes"] != float64(16<<20) || explained["peakBytes"].(float64) < float64(8<<20)/16 {
+	if len(blocks) != 2 || explained["allowed_bytes"] != float64(16<<20) || explained["peak_bytes"].(float64) < float64(8<<20)/16 {
 		t.Errorf("the explanation is %v, want two blocks and the engine's samples at the peak", explained)
 	}
 	for _, b := range blocks {
 		read := b.(map[string]any)["read"].(map[string]any)
-		if b.(map[string]any)["postings"].(float64) == 0 || read["series"].(map[string]any)["items"].(float64) == 0 || read["chunks"].(map[string]any)["fetchedBytes"].(float64) == 0 {
+		if b.(map[string]any)["postings"].(float64) == 0 || read["series"].(map[string]any)["items"].(float64) == 0 || read["chunks"].(map[string]any)["fetched_bytes"].(float64) == 0 {
 			t.Errorf("of a block: %v", b)
 		}
 	}
@@ -138,7 +138,7 @@ func TestHTTPAPI(t *testing.T) {
 	teststore.WaitForIdle(t, g)
 	code, respond = getJSON(t, base+"/api/v1/status/blocks", "")
 	page, _ := respond["data"].(map[string]any)
-	if code != http.StatusOK || len(page["blocks"].([]any)) != 3 || page["budgets"].(map[string]any)["heldBytes"] != 0.0 {
+	if code != http.StatusOK || len(page["blocks"].([]any)) != 3 || page["budgets"].(map[string]any)["held_bytes"] != 0.0 {
 		t.Errorf("status: %d %v", code, respond)
 	}
 	server.Close() // blocks until the handlers have returned: requests are logged after their responses

@@ -17,33 +17,33 @@ type StatusPage struct {
 
 // Budgets are the limits and the use of the gateway's memory.
 type Budgets struct {
-	Process int64 `json:"processBytes"` // limit of all queries together
-	Query   int64 `json:"queryBytes"`   // limit of one query
-	Held    int64 `json:"heldBytes"`    // in use by queries
-	Peak    int64 `json:"peakBytes"`    // highest use
-	Running int   `json:"running"`      // running queries
-	Waiting int   `json:"waiting"`      // queries in the admission queue
-	Most    int   `json:"mostRunning"`  // maximum of running queries
-	Refused int64 `json:"refused"`      // reservations that did not fit
+	Process int64 `json:"process_bytes"` // limit of all queries together
+	Query   int64 `json:"query_bytes"`   // limit of one query
+	Held    int64 `json:"held_bytes"`    // in use by queries
+	Peak    int64 `json:"peak_bytes"`    // highest use
+	Running int   `json:"running"`       // running queries
+	Waiting int   `json:"waiting"`       // queries in the admission queue
+	Most    int   `json:"most_running"`  // maximum of running queries
+	Refused int64 `json:"refused"`       // reservations that did not fit
 
 	Slabs Slabs      `json:"slabs"`
-	Cache IndexCache `json:"indexCache"`
-	Disk  *DiskCache `json:"diskCache,omitempty"` // nil: none
+	Cache IndexCache `json:"index_cache"`
+	Disk  *DiskCache `json:"disk_cache,omitempty"` // nil: none
 
 	Shared *SharedCache `json:"memcached,omitempty"` // nil: none
 }
 
 // Slabs are the memory that chunks are read into.
 type Slabs struct {
-	Lent  int64 `json:"lentBytes"`
-	Idle  int64 `json:"idleBytes"`
+	Lent  int64 `json:"lent_bytes"`
+	Idle  int64 `json:"idle_bytes"`
 	Calls int64 `json:"calls"` // slabs lent, since the start
 	Made  int64 `json:"made"`  // of those, slabs that had to be allocated
 }
 
 // IndexCache is the memory that caches pages of block indexes.
 type IndexCache struct {
-	Capacity int64  `json:"capacityBytes"`
+	Capacity int64  `json:"capacity_bytes"`
 	Bytes    int64  `json:"bytes"`
 	Pages    int    `json:"pages"`
 	Hits     uint64 `json:"hits"`
@@ -52,7 +52,7 @@ type IndexCache struct {
 
 // DiskCache is the file that caches pages of indexes and chunk files.
 type DiskCache struct {
-	Capacity int64  `json:"capacityBytes"`
+	Capacity int64  `json:"capacity_bytes"`
 	Bytes    int64  `json:"bytes"`
 	Pages    int64  `json:"pages"`
 	Hits     uint64 `json:"hits"`
@@ -64,7 +64,7 @@ type DiskCache struct {
 type SharedCache struct {
 	Servers int    `json:"servers"`
 	Paused  int    `json:"paused"` // of them, servers that are not called because their calls fail
-	Queued  int64  `json:"queuedBytes"`
+	Queued  int64  `json:"queued_bytes"`
 	Hits    uint64 `json:"hits"`
 	Misses  uint64 `json:"misses"`
 	Failed  uint64 `json:"failed"` // pages whose call failed, or was not made

@@ -30,7 +30,7 @@ type Job struct {
 	Chunks  int64 `json:"chunks"`  // cut so far
 	Copied  int64 `json:"copied"`  // copied so far
 	Rows    int64 `json:"rows"`    // in copied chunks
-	AllCut  bool  `json:"allCut"`  // the last chunk is cut
+	AllCut  bool  `json:"all_cut"` // the last chunk is cut
 	Indexes int   `json:"indexes"` // left out, and created after the rows
 
 	Started  time.Time  `json:"started"`
