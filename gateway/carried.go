@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"iter"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/mysql/sqlplan"
@@ -150,6 +152,30 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 		c.pinSession(q, "session or user variables that were set otherwise than by a SET that can be said again")
 	}
 	return false
+}
+
+// replay brings another connection into the state.
+func (c *carried) replay(ctx context.Context, to *mysqlconn.Client, schema string) error {
+	if c.wasReset {
+		if err := to.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err != nil {
+			return err
+		}
+	}
+	if schema != "" {
+		if err := useSchema(ctx, to, schema); err != nil {
+			return err
+		}
+	}
+	for sql := range c.sets.all() {
+		if _, err := to.Exec(ctx, string(sql)); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	if c.multi == 0 {
+		return nil
+	}
+	option := mysqlwire.SetOption{Option: mysqlwire.Option(c.multi - 1)}
+	return to.Send(ctx, option.AppendTo(nil))
 }
 
 // A PinnedSession is a session that a switch would have to close.

@@ -114,7 +114,7 @@ func (s *session) command() error {
 	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute, mysqlwire.ComStmtFetch:
 		return s.execution()
 	}
-	s.plan, s.failed = nil, nil
+	s.beginBare()
 	if e := s.judge(); e != nil {
 		return s.refuse(e)
 	}

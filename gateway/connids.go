@@ -163,7 +163,7 @@ func (x *executor) kill() error {
 	case err != nil:
 		return err
 	case refusal != nil:
-		x.failed = refusal
+		x.fail(refusal)
 		return x.sendError(x.msg.seq+1, refusal, true)
 	case !moved:
 		return x.exchange()

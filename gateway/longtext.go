@@ -96,7 +96,8 @@ func (l *longStatement) before() *clientError {
 // refused: it has received the last one with its semicolon, or rules were set meanwhile.
 func (x *executor) refuseLong(t *longStatement, e *clientError, piece []byte, in int, sent bool) error {
 	x.counters.refused.Add(1)
-	x.failed, t.refused = e, true
+	x.fail(e)
+	t.refused = true
 	if !sent && (x.parts == nil || x.parts.start == 0 && !x.parts.blanked) {
 		x.client.Discard(len(piece))
 		x.rec.BytesIn += uint64(len(piece))

@@ -148,7 +148,7 @@ func TestWaitingSessionsHaveNoQuery(t *testing.T) {
 	runOnLoop(t, g, func() {
 		var free int64
 		for _, q := range g.readers[0].queries {
-			free += q.charged
+			free += q.account.charged
 			if q.msg.body != nil || q.plan != nil {
 				t.Error("a free query has a view of a statement")
 			}

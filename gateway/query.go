@@ -14,8 +14,9 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// A query is a session's current command with its response, and memory that consecutive statements reuse. Sessions
-// that wait for a command have none: see giveQuery.
+// A query is a session's current command with its response, and memory that consecutive statements reuse. Each part of a
+// session records in it what the next ones need: awaitCommand the message, the executor the plan and the record, the relayer
+// the response. Sessions that wait for a command have none: see giveQuery.
 type query struct {
 	msg      message
 	resp     mysqlwire.Response
@@ -37,9 +38,24 @@ type query struct {
 	values     []mysqlwire.BinaryValue
 	names      [][]byte
 
-	weighed int // bytesOf at the last update of Server.queryBytes
-	charged int64
+	account account // in Server.queryBytes
 }
+
+// begin resets the query for the statement in msg.
+func (q *query) begin() {
+	r := &q.rec
+	*r = querylog.Record{} // a literal with the fields would be built on the stack and copied
+	r.Start, r.Command, r.BytesIn = q.msg.start, q.msg.cmd, q.msg.bytes
+	q.plan, q.failed, q.sent, q.firstByte = nil, nil, time.Time{}, time.Time{}
+	q.unreadable, q.parts = false, nil
+	q.resp = mysqlwire.Response{}
+}
+
+// beginBare resets the query for the command in msg, which has no record.
+func (q *query) beginBare() { q.plan, q.failed = nil, nil }
+
+// fail records the error that the gateway responds with.
+func (q *query) fail(e *clientError) { q.failed = e }
 
 // newQuery returns a query for a login.
 func newQuery(srv *Server) *query {
@@ -55,7 +71,7 @@ func (x *relayer) giveQuery() {
 	q := x.query
 	x.query, q.msg = nil, message{}
 	if !x.readers.putQuery(q) {
-		x.srv.queryBytes.Add(-q.charged)
+		q.account.charge(&x.srv.queryBytes, 0)
 	}
 }
 
@@ -69,7 +85,7 @@ func (x *relayer) takeQuery() {
 // dropQuery leaves the query of a session that ends to the garbage collector: a panic may have left anything in it.
 func (x *relayer) dropQuery() {
 	if q := x.query; q != nil {
-		x.srv.queryBytes.Add(-q.charged)
+		q.account.charge(&x.srv.queryBytes, 0)
 	}
 }
 
@@ -95,10 +111,9 @@ func (q *query) bytesOf() int {
 // nanoseconds if nothing has grown. It does not allocate.
 func (q *query) weigh(srv *Server) {
 	n := q.bytesOf()
-	if n == q.weighed && q.charged != 0 {
+	if q.account.isCurrent(n) && q.account.charged != 0 {
 		return
 	}
-	q.weighed = n
 	bytes := heapsize.Object(unsafe.Sizeof(*q), true)
 	for _, size := range q.digester.HeapObjects() {
 		bytes += heapsize.Object(uintptr(size), false)
@@ -107,8 +122,7 @@ func (q *query) weigh(srv *Server) {
 		heapsize.Array(uintptr(cap(q.tagList)), unsafe.Sizeof(querylog.Tag{}), true) +
 		heapsize.Array(uintptr(cap(q.values)), unsafe.Sizeof(mysqlwire.BinaryValue{}), true) +
 		heapsize.Array(uintptr(cap(q.names)), unsafe.Sizeof([]byte(nil)), true)
-	srv.queryBytes.Add(int64(bytes) - q.charged)
-	q.charged = int64(bytes)
+	q.account.charge(&srv.queryBytes, int64(bytes))
 }
 
 // received records the arrival time of response bytes.

@@ -31,7 +31,7 @@ func (x *executor) refuseStatement(e *clientError) error {
 
 // respondError responds to the current command with an error of the gateway, and records it.
 func (x *executor) respondError(e *clientError) error {
-	x.failed = e
+	x.fail(e)
 	err := x.discardRest()
 	if err == nil {
 		err = x.sendError(x.msg.seq+1, e, true)
@@ -43,7 +43,7 @@ func (x *executor) respondError(e *clientError) error {
 // refuse responds to the current command with a refusal.
 func (x *executor) refuse(e *clientError) error {
 	x.counters.refused.Add(1)
-	x.failed = e
+	x.fail(e)
 	if x.parts != nil {
 		if done, err := x.refuseParts(e); done {
 			return err

@@ -168,22 +168,24 @@ func (x *relayer) backendGone(err error) error {
 	if errors.Is(err, io.EOF) {
 		reason = errors.New("it closed the connection")
 	}
-	x.failed = &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
+	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
 		"Tare lost backend %s during %s: %v", x.to.Addr, x.msg.cmd, reason)}
-	return fmt.Errorf("%w: %w", errBackendGone, x.failed)
+	x.fail(e)
+	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
 
 // backendBroken ends a session whose backend violates the protocol, as backendGone does.
 func (x *relayer) backendBroken(err error) error {
-	x.failed = &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
+	e := &clientError{errno: mysqlwire.ErrnoMalformedPacket, msg: fmt.Sprintf(
 		"Tare got a malformed response from backend %s to %s: %v", x.to.Addr, x.msg.cmd, err)}
-	return fmt.Errorf("%w: %w", errBackendGone, x.failed)
+	x.fail(e)
+	return fmt.Errorf("%w: %w", errBackendGone, e)
 }
 
 // endWith sends an error as the end of the response if the response is at a packet boundary; otherwise it can
 // only close the connection.
 func (x *relayer) endWith(e *clientError) {
-	x.failed = e
+	x.fail(e)
 	if x.resp.AtBoundary() {
 		_ = x.sendError(x.resp.NextSeq(), e, true)
 	}

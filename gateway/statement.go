@@ -379,16 +379,12 @@ func (x *executor) trackSchema() {
 	}
 }
 
-// beginRecord resets the record for the current statement.
+// beginRecord starts the record of the current statement.
 func (x *executor) beginRecord() {
+	x.query.begin()
 	r := &x.rec
-	*r = querylog.Record{} // a literal with the fields would be built on the stack and copied
-	r.Start, r.Command, r.BytesIn = x.msg.start, x.msg.cmd, x.msg.bytes
 	r.ConnectionID, r.Writer, r.Client = uint64(x.connID), x.writer, x.remote
 	r.User, r.Schema, r.Backend = x.modes.user, x.modes.schema, x.to.Addr
-	x.plan, x.failed, x.sent, x.firstByte = nil, nil, time.Time{}, time.Time{}
-	x.unreadable, x.parts = false, nil
-	x.resp = mysqlwire.Response{}
 }
 
 // record completes the record of the current statement and passes it to the log and the observers. err is the

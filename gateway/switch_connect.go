@@ -79,7 +79,7 @@ func (s *session) connect(ctx context.Context, to *target) error {
 		return err
 	}
 	defer func() { _ = s.clearDeadlines(causeMove | causeDrain | causeIdle) }() // the next use reports a socket error
-	here, err := s.queryState(s.modes.maria)
+	here, err := s.queryState()
 	if err != nil {
 		return err
 	}
@@ -101,19 +101,7 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 	if err != nil {
 		return err
 	}
-	maria := strings.Contains(n.conn.ServerVersion, "MariaDB")
-	err = s.replay(ctx, n, here)
-	var there sessionState
-	if err == nil {
-		there, err = stateOf(ctx, n.conn, maria)
-	}
-	if err == nil {
-		err = here.compare(there)
-	}
-	if err == nil {
-		err = n.conn.SetDeadline(time.Time{})
-	}
-	if err != nil {
+	if err = n.bring(ctx, here, &s.carried, &s.statements); err != nil {
 		s.srv.ids.drop(n.conn.ConnectionID, &s.shown)
 		n.conn.Conn.Close()
 		var pinned *pin
@@ -124,6 +112,28 @@ func (s *session) connectLike(ctx context.Context, to *target, here sessionState
 	}
 	s.next = n
 	return nil
+}
+
+// bring brings the connection into the state of the session at its current server, and compares.
+func (n *next) bring(ctx context.Context, here sessionState, c *carried, p *prepared) error {
+	err := c.replay(ctx, n.conn, here.schema)
+	if err == nil {
+		n.ids, err = p.prepareOn(ctx, n.conn, here.schema)
+	}
+	if err == nil {
+		err = here.setInsertID(ctx, n.conn)
+	}
+	var there sessionState
+	if err == nil {
+		there, err = stateOf(ctx, n.conn, strings.Contains(n.conn.ServerVersion, "MariaDB"))
+	}
+	if err == nil {
+		err = here.compare(there)
+	}
+	if err == nil {
+		err = n.conn.SetDeadline(time.Time{})
+	}
+	return err
 }
 
 // logInNext connects to the other side as the session's user.
@@ -157,41 +167,6 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	return c, nil
 }
 
-// replay brings the new connection into the session's state.
-func (s *session) replay(ctx context.Context, n *next, here sessionState) error {
-	c := n.conn
-	if s.carried.wasReset {
-		if err := c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err != nil {
-			return err
-		}
-	}
-	if here.schema != "" {
-		if err := useSchema(ctx, c, here.schema); err != nil {
-			return err
-		}
-	}
-	for sql := range s.carried.sets.all() {
-		if _, err := c.Exec(ctx, string(sql)); err != nil {
-			return fmt.Errorf("%s: %w", sql, err)
-		}
-	}
-	if s.carried.multi != 0 {
-		option := mysqlwire.SetOption{Option: mysqlwire.Option(s.carried.multi - 1)}
-		if err := c.Send(ctx, option.AppendTo(nil)); err != nil {
-			return err
-		}
-	}
-	if err := s.prepareNext(ctx, n, here.schema); err != nil {
-		return err
-	}
-	if here.insertID != "" && here.insertID != "0" {
-		if _, err := c.Exec(ctx, "SET last_insert_id = "+here.insertID); err != nil {
-			return fmt.Errorf("set LAST_INSERT_ID(): %w", err)
-		}
-	}
-	return nil
-}
-
 // useSchema selects a schema by its name in UTF-8.
 func useSchema(ctx context.Context, c *mysqlconn.Client, name string) (err error) {
 	steps := []func() error{func() error { return c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, name...)) }}
@@ -208,33 +183,6 @@ func useSchema(ctx context.Context, c *mysqlconn.Client, name string) (err error
 		if err := step(); err != nil {
 			return fmt.Errorf("use schema %s: %w", name, err)
 		}
-	}
-	return nil
-}
-
-// prepareNext prepares the session's statements on the new connection, each in its original default schema.
-func (s *session) prepareNext(ctx context.Context, n *next, schema string) error {
-	at := schema
-	n.ids = make(map[uint32]uint32, len(s.statements.byID))
-	for _, st := range s.statements.ordered() {
-		if st.schema != at && st.schema != "" {
-			if err := useSchema(ctx, n.conn, st.schema); err != nil {
-				return err
-			}
-			at = st.schema
-		}
-		ok, err := n.conn.Prepare(ctx, st.sql)
-		if err != nil {
-			return fmt.Errorf("statement with digest %s: %w", st.digest, err)
-		}
-		if ok.Params != st.paramCount || ok.Columns != st.columns {
-			return fmt.Errorf("statement with digest %s has %d parameters and %d columns there, %d and %d here: are the tables the same?",
-				st.digest, ok.Params, ok.Columns, st.paramCount, st.columns)
-		}
-		n.ids[st.id] = ok.StatementID
-	}
-	if at != schema {
-		return useSchema(ctx, n.conn, schema)
 	}
 	return nil
 }
@@ -320,15 +268,15 @@ func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
 }
 
 // queryState queries the session's current backend.
-func (s *session) queryState(maria bool) (sessionState, error) {
-	err := s.internalQuery(stateQuery(maria))
+func (x *relayer) queryState() (sessionState, error) {
+	err := x.internalQuery(stateQuery(x.modes.maria))
 	var row mysqlwire.TextRow
 	var status mysqlwire.Status
 	if err == nil {
-		row, status, err = s.readInternalRow(s.backend.Fill)
+		row, status, err = x.readInternalRow(x.backend.Fill)
 	}
 	if err != nil {
-		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", s.to.Addr, err)
+		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", x.to.Addr, err)
 	}
 	if row == nil {
 		return sessionState{}, errors.New("the backend gave no row about the session's state")
@@ -347,6 +295,17 @@ func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionSt
 		return nil
 	})
 	return st, err
+}
+
+// setInsertID sets LAST_INSERT_ID() of another connection.
+func (s sessionState) setInsertID(ctx context.Context, c *mysqlconn.Client) error {
+	if s.insertID == "" || s.insertID == "0" {
+		return nil
+	}
+	if _, err := c.Exec(ctx, "SET last_insert_id = "+s.insertID); err != nil {
+		return fmt.Errorf("set LAST_INSERT_ID(): %w", err)
+	}
+	return nil
 }
 
 // compare returns an error that lists the differences on the other side.

@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -52,6 +55,34 @@ func (p *prepared) pinned(mode sqldigest.Mode) *pin {
 // ordered returns the statements in the order of their PREPARE.
 func (p *prepared) ordered() []*preparedStatement {
 	return slices.SortedFunc(maps.Values(p.byID), func(a, b *preparedStatement) int { return cmp.Compare(a.id, b.id) })
+}
+
+// prepareOn prepares the statements on another connection, each in its original default schema, and then selects a schema
+// there. It returns the server's numbers by the client's.
+func (p *prepared) prepareOn(ctx context.Context, c *mysqlconn.Client, schema string) (ids map[uint32]uint32, err error) {
+	at := schema
+	ids = make(map[uint32]uint32, len(p.byID))
+	for _, st := range p.ordered() {
+		if st.schema != at && st.schema != "" {
+			if err := useSchema(ctx, c, st.schema); err != nil {
+				return nil, err
+			}
+			at = st.schema
+		}
+		ok, err := c.Prepare(ctx, st.sql)
+		if err != nil {
+			return nil, fmt.Errorf("statement with digest %s: %w", st.digest, err)
+		}
+		if ok.Params != st.paramCount || ok.Columns != st.columns {
+			return nil, fmt.Errorf("statement with digest %s has %d parameters and %d columns there, %d and %d here: are the tables the same?",
+				st.digest, ok.Params, ok.Columns, st.paramCount, st.columns)
+		}
+		ids[st.id] = ok.StatementID
+	}
+	if at != schema {
+		return ids, useSchema(ctx, c, schema)
+	}
+	return ids, nil
 }
 
 // moveTo adopts the numbers of another server.
