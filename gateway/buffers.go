@@ -142,35 +142,6 @@ func readSize(at side) int {
 	return backendBuffer
 }
 
-// awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
-// empty and shared; between commands, that is at the client's side, it lends both sides' buffers and the query. It
-// does not allocate if the loop has free ones.
-func (x *relayer) awaitBytes(at side) {
-	if x.readers == nil {
-		return
-	}
-	nc := onLoop(x.conn(at))
-	if nc.Ready() || !x.lendsBuffer(at) {
-		return
-	}
-	both := at == clientSide && x.lendsBuffer(backendSide)
-	x.giveBuffer(at)
-	if both {
-		x.giveBuffer(backendSide)
-	}
-	if at == clientSide {
-		x.giveQuery()
-	}
-	nc.AwaitRead()
-	if at == clientSide {
-		x.takeQuery()
-	}
-	x.takeBuffer(at)
-	if both {
-		x.takeBuffer(backendSide)
-	}
-}
-
 // shareBuffers hands the session's private buffers to its loop, if they qualify.
 func (l *link) shareBuffers() {
 	for at, c := range [...]*mysqlconn.Conn{clientSide: l.client, backendSide: l.backend} {

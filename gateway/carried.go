@@ -30,20 +30,6 @@ func (p *pin) Error() string {
 	return fmt.Sprintf("%s (statement with digest %s)", p.Reason, p.Digest)
 }
 
-// trackFailed pins the session if a failed statement may have left state before it failed.
-func (x *executor) trackFailed() {
-	if x.srv.opts.Standby == nil || x.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && x.resp.Results == 1 {
-		return
-	}
-	effects := x.plan.Effects()
-	if x.resp.Results == 1 {
-		effects &^= replayedEffects // a single statement set nothing
-	}
-	if effects.Any(statefulEffects) {
-		x.track(effects)
-	}
-}
-
 const lockedTables = "locked tables"
 
 // effectPins are the effects that pin a session, with the state they leave in the server.
@@ -68,13 +54,6 @@ const statefulEffects = sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sql
 // replayedEffects are those of SET, whose text is kept for replay.
 const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlplan.EffectCharset | sqlplan.EffectAutocommit |
 	sqlplan.EffectTxMode | sqlplan.EffectUserVarWrite | sqlplan.EffectRole
-
-// track records the effects of the current statement on its session, if there is a server to switch to.
-func (x *executor) track(effects sqlplan.Effect) {
-	if x.srv.opts.Standby != nil && x.carried.track(x.query, x.modes.mode, effects) {
-		x.transaction.startsNext()
-	}
-}
 
 // A carried is the state of a session that another server has to be brought into if the session moves there, or the reason
 // why it cannot move.

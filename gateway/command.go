@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -136,51 +135,6 @@ func (s *session) command() error {
 	}
 }
 
-// statementCommand serves the commands on prepared statements that do not execute them.
-func (x *executor) statementCommand() error {
-	st := x.statements.find(x.msg.body)
-	switch x.msg.cmd {
-	case mysqlwire.ComStmtSendLongData:
-		x.statements.longData(x.msg.body)
-		x.transaction.sendsLong(true)
-	case mysqlwire.ComStmtReset:
-		x.statements.reset(x.msg.body)
-		x.transaction.sendsLong(false)
-	case mysqlwire.ComStmtClose:
-		x.statements.close(x.msg.body)
-		x.transaction.sendsLong(false)
-	}
-	if x.statements.stale && x.statements.noLast(x.msg.body) {
-		return x.unknownStatement()
-	}
-	if x.statements.moved {
-		if st == nil {
-			return x.unknownStatement()
-		}
-		binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
-	}
-	if x.msg.cmd == mysqlwire.ComStmtReset {
-		return x.exchange()
-	}
-	if err := x.forward(nil); err != nil {
-		return err
-	}
-	return x.unsolicited()
-}
-
-// setOption changes a setting of the connection.
-func (x *executor) setOption() error {
-	var o mysqlwire.SetOption
-	err := o.Decode(x.msg.body)
-	if err2 := x.exchange(); err2 != nil {
-		return err2
-	}
-	if x.resp.Errno == 0 && err == nil {
-		x.carried.setOption(o.Option)
-	}
-	return nil
-}
-
 // initDB changes the default schema.
 func (s *session) initDB() error {
 	name := append([]byte(nil), s.msg.body[1:]...)
@@ -283,4 +237,36 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 		return s.writeFailed(err)
 	}
 	return nil
+}
+
+// interruptedIdle handles a wake-up of the wait for a command. It returns nil if the session continues.
+func (s *session) interruptedIdle() error {
+	causes := s.occurred()
+	switch {
+	case causes&causeBackendGone != 0:
+		s.relayRemaining()
+		return fmt.Errorf("%w: between commands", errBackendIdle)
+	case causes&causeKilled != 0:
+		_ = s.sendError(0, s.killedError(), true)
+		return errKilled
+	case causes&causeDrainLimit != 0:
+		return s.notifyShutdown("a transaction was still open after --drain-timeout")
+	case causes&causeDrain != 0:
+		if s.modes.status.Has(mysqlwire.StatusInTrans) {
+			return s.clearDeadlines(causeDrain | causeMove)
+		}
+		return s.notifyShutdown("Tare is shutting down")
+	case causes&causeMove != 0:
+		return s.joinPause()
+	case causes&causeIdle != 0:
+		if !s.overdue() {
+			break
+		}
+		if s.modes.status.Has(mysqlwire.StatusInTrans) {
+			return s.endIdle(0, "no command within an open transaction")
+		}
+		return s.endIdle(0, "no command")
+	}
+	s.acknowledge(causeIdle)
+	return s.clearDeadlines(causeClientGone)
 }

@@ -7,38 +7,6 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-// interruptedIdle handles a wake-up of the wait for a command. It returns nil if the session continues.
-func (s *session) interruptedIdle() error {
-	causes := s.occurred()
-	switch {
-	case causes&causeBackendGone != 0:
-		s.relayRemaining()
-		return fmt.Errorf("%w: between commands", errBackendIdle)
-	case causes&causeKilled != 0:
-		_ = s.sendError(0, s.killedError(), true)
-		return errKilled
-	case causes&causeDrainLimit != 0:
-		return s.notifyShutdown("a transaction was still open after --drain-timeout")
-	case causes&causeDrain != 0:
-		if s.modes.status.Has(mysqlwire.StatusInTrans) {
-			return s.clearDeadlines(causeDrain | causeMove)
-		}
-		return s.notifyShutdown("Tare is shutting down")
-	case causes&causeMove != 0:
-		return s.joinPause()
-	case causes&causeIdle != 0:
-		if !s.overdue() {
-			break
-		}
-		if s.modes.status.Has(mysqlwire.StatusInTrans) {
-			return s.endIdle(0, "no command within an open transaction")
-		}
-		return s.endIdle(0, "no command")
-	}
-	s.acknowledge(causeIdle)
-	return s.clearDeadlines(causeClientGone)
-}
-
 // overdue reports whether the client has sent nothing for the idle timeout.
 func (x *relayer) overdue() bool {
 	return time.Since(x.srv.started)-time.Duration(x.idleSince.Load()) > x.srv.opts.IdleTimeout

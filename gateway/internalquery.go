@@ -62,63 +62,6 @@ func (s *session) resolveLate() error {
 	return nil
 }
 
-// readsLastStatement reports whether the command may read what the server keeps of the previous statement,
-// which an internal query would replace.
-func (x *executor) readsLastStatement() bool {
-	switch x.msg.cmd {
-	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
-		return x.mayReadLast(x.msg.body)
-	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
-		st := x.statements.find(x.msg.body)
-		return st != nil && st.readsLast
-	}
-	return false
-}
-
-// mayReadLast searches a long text outside the loop.
-func (x *executor) mayReadLast(text []byte) bool {
-	if len(text) < blockText {
-		return mayReadLast(text)
-	}
-	return x.longMayReadLast(text)
-}
-
-func (x *executor) longMayReadLast(text []byte) (may bool) {
-	x.task.Block(func() { may = mayReadLast(text) })
-	return may
-}
-
-// mayReadLast searches for words anywhere in the text, because the modes for reading it are not known.
-func mayReadLast(text []byte) bool {
-	for i, b := range text {
-		var word string
-		switch b | 0x20 {
-		case 'r':
-			word = "ROW_COUNT"
-		case 'f':
-			word = "FOUND_ROWS"
-		case 'w':
-			word = "WARNING"
-		case 'e':
-			word = "ERROR"
-		case 'd':
-			word = "DIAGNOSTICS"
-		case 'o':
-			word = "OPTIMIZER_TRACE"
-		case 'p':
-			word = "PROFIL"
-		case 's':
-			word = "STATUS"
-		default:
-			continue
-		}
-		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
-			return true
-		}
-	}
-	return false
-}
-
 // A protocolError is a protocol violation in the response to an internal query.
 type protocolError struct{ err error }
 
@@ -226,4 +169,25 @@ func (s *session) tooManyConnections(user []byte) *clientError {
 	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
 		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
 		user, s.srv.opts.MaxUserConnections)}
+}
+
+// queryState queries the session's current backend.
+func (x *relayer) queryState() (sessionState, error) {
+	err := x.internalQuery(stateQuery(x.modes.maria))
+	var row mysqlwire.TextRow
+	var status mysqlwire.Status
+	if err == nil {
+		row, status, err = x.readInternalRow(x.backend.Fill)
+	}
+	if err != nil {
+		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", x.to.Addr, err)
+	}
+	if row == nil {
+		return sessionState{}, errors.New("the backend gave no row about the session's state")
+	}
+	st := newState(row, status)
+	if st.inTrans {
+		return st, &pin{Reason: "a transaction is open that its statements did not show"}
+	}
+	return st, nil
 }

@@ -2,10 +2,16 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"unsafe"
 
+	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/mysql/sqlplan"
@@ -136,6 +142,63 @@ func (st *preparedStatement) refuseExecution(m *message, caps mysqlwire.Capabili
 	}
 }
 
+// executed records an execution, and whether it has opened a cursor.
+func (st *preparedStatement) executed(cursor bool) {
+	st.cursor = cursor
+	st.cursored = st.cursored || cursor
+}
+
+// fetched records a fetch of rows, and whether more are left.
+func (st *preparedStatement) fetched(more bool) { st.cursor = more }
+
+// skipped records an execution whose values are not decoded.
+func (st *preparedStatement) skipped() { st.unread = true }
+
+// decode decodes the values of an execution, as views of it, into slices that it returns.
+func (st *preparedStatement) decode(e *mysqlwire.StmtExecute, caps mysqlwire.Capability, values []mysqlwire.BinaryValue, names [][]byte) (
+	[]mysqlwire.BinaryValue, [][]byte, bool,
+) {
+	p := &st.params
+	p.Values, p.Names = values, names
+	ok := p.Decode(e, caps) == nil
+	if !ok {
+		st.skipped()
+	}
+	values, names = p.Values, p.Names
+	p.Values, p.Names = nil, nil
+	return values, names, ok
+}
+
+// lacking returns the parameter types that the server has not received and that m, a command on the statement, does not
+// contain, and the offset of their flag in it.
+func (st *preparedStatement) lacking(m *message, caps mysqlwire.Capability) (at int, types []byte, e *clientError) {
+	if !st.untyped {
+		return 0, nil, nil
+	}
+	switch m.cmd {
+	case mysqlwire.ComStmtExecute:
+	case mysqlwire.ComStmtBulkExecute:
+		if bulkSendsTypes(m.body) {
+			st.untyped = false
+			return 0, nil, nil
+		}
+		return 0, nil, errUnknownTypes
+	default:
+		return 0, nil, nil
+	}
+	at, sent := st.typesAt(m.body, caps)
+	if sent {
+		st.untyped = false
+		return 0, nil, nil
+	}
+	types = st.params.AppendTypes(nil, caps)
+	if st.unread || at == 0 || !m.whole || len(types) == 0 || len(m.body)+len(types) >= mysqlwire.MaxPayload {
+		return 0, nil, errUnknownTypes
+	}
+	st.untyped = false
+	return at, types, nil
+}
+
 // statementID returns the statement number in the body of a command, or 0 if the body is too short.
 func statementID(body []byte) uint32 {
 	if len(body) < 5 {
@@ -188,4 +251,130 @@ func (p *prepared) clear() { *p = prepared{} }
 // heapBytes returns the heap bytes of all statements.
 func (p *prepared) heapBytes() int64 {
 	return int64(p.heap) + int64(heapsize.MapOf(heapsize.ShapeWith[uint32, *preparedStatement](false, true), p.byID))
+}
+
+// keepTypes keeps the parameter types of an execution that is longer than the statement memory, for later ones that do
+// not repeat them. They are at its start.
+func (st *preparedStatement) keepTypes(body []byte, caps mysqlwire.Capability) {
+	var e mysqlwire.StmtExecute
+	if e.Decode(body) != nil || st.params.DecodeTypes(&e, caps) != nil {
+		st.unread = true
+	}
+}
+
+// Reasons why prepared statements pin a session.
+var (
+	errLostStatement  = errors.New("a prepared statement is too large, or there are too many, to be kept")
+	errOpenCursor     = errors.New("a cursor is open")
+	errUnread         = errors.New("a prepared statement was executed in bulk, or with values too large to be read")
+	errOtherModes     = errors.New("a statement was prepared under another sql_mode or character set than is set now")
+	errUnknownTypes   = &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare has to send the types of a statement's parameters again and does not have them: prepare it again"}
+	errUnknownPrepare = &clientError{errno: mysqlwire.ErrnoUnknownStatement, msg: "Unknown prepared statement"}
+)
+
+// pinned returns the reason why the statements pin the session, or nil.
+func (p *prepared) pinned(mode sqldigest.Mode) *pin {
+	if p.lost {
+		return &pin{Reason: errLostStatement.Error()}
+	}
+	for _, st := range p.byID {
+		var why error
+		switch {
+		case st.sql == nil:
+			why = errLostStatement
+		case st.cursor:
+			why = errOpenCursor
+		case st.unread:
+			why = errUnread
+		case st.mode != mode:
+			why = errOtherModes
+		default:
+			continue
+		}
+		return &pin{Reason: why.Error(), Digest: st.digest}
+	}
+	return nil
+}
+
+// ordered returns the statements in the order of their PREPARE.
+func (p *prepared) ordered() []*preparedStatement {
+	return slices.SortedFunc(maps.Values(p.byID), func(a, b *preparedStatement) int { return cmp.Compare(a.id, b.id) })
+}
+
+// prepareOn prepares the statements on another connection, each in its original default schema, and then selects a schema
+// there. It returns the server's numbers by the client's.
+func (p *prepared) prepareOn(ctx context.Context, c *mysqlconn.Client, schema string) (ids map[uint32]uint32, err error) {
+	at := schema
+	ids = make(map[uint32]uint32, len(p.byID))
+	for _, st := range p.ordered() {
+		if st.schema != at && st.schema != "" {
+			if err := useSchema(ctx, c, st.schema); err != nil {
+				return nil, err
+			}
+			at = st.schema
+		}
+		ok, err := c.Prepare(ctx, st.sql)
+		if err != nil {
+			return nil, fmt.Errorf("statement with digest %s: %w", st.digest, err)
+		}
+		if ok.Params != st.paramCount || ok.Columns != st.columns {
+			return nil, fmt.Errorf("statement with digest %s has %d parameters and %d columns there, %d and %d here: are the tables the same?",
+				st.digest, ok.Params, ok.Columns, st.paramCount, st.columns)
+		}
+		ids[st.id] = ok.StatementID
+	}
+	if at != schema {
+		return ids, useSchema(ctx, c, schema)
+	}
+	return ids, nil
+}
+
+// moveTo adopts the numbers of another server.
+func (p *prepared) moveTo(ids map[uint32]uint32) {
+	p.moved = true
+	for id, st := range p.byID {
+		st.remote, st.moved = ids[id], true
+		st.untyped = st.paramCount > 0 && st.params.Typed()
+		p.top = max(p.top, id)
+	}
+	p.top = max(p.top, p.last)
+}
+
+// number returns the client's number for a statement that it prepares after the move, for the server's number.
+func (p *prepared) number(remote uint32) uint32 {
+	p.remote = remote
+	for {
+		p.top++
+		if _, taken := p.byID[p.top]; !taken && p.top != 0 && p.top != mysqlwire.LastPreparedID {
+			return p.top
+		}
+	}
+}
+
+// bulkSendsTypes reports whether a COM_STMT_BULK_EXECUTE contains the parameter types.
+func bulkSendsTypes(body []byte) bool {
+	const sendsTypes, flagsAt = 128, 5
+	return len(body) >= flagsAt+2 && binary.LittleEndian.Uint16(body[flagsAt:])&sendsTypes != 0
+}
+
+// typesAt returns the offset in an EXECUTE of the flag for following types, and its value; at is 0 if there
+// is no flag.
+func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at int, sent bool) {
+	const fixed = 10 // command, number, flags, iterations
+	at, n := fixed, int(st.paramCount)
+	if caps.Has(mysqlwire.CapQueryAttributes) && len(body) > fixed {
+		count, size := mysqlwire.LenencInt(body[fixed:])
+		if size == 0 || count > 2*0xFFFF {
+			return 0, false
+		}
+		if int(count) != int(st.paramCount) {
+			return 0, false // parameters include attributes, whose names are not kept
+		}
+		at += size
+	}
+	at += (n + 7) / 8
+	if at >= len(body) {
+		return 0, false
+	}
+	return at, body[at] != 0
 }

@@ -257,3 +257,52 @@ func (x *relayer) dropViews() {
 
 // keptDigest is the longest normalized text that stays with an idle session, in bytes.
 const keptDigest = 16 << 10
+
+// awaitBytes waits until a side is readable. Meanwhile it lends the loop the side's read buffer if that is
+// empty and shared; between commands, that is at the client's side, it lends both sides' buffers and the query. It
+// does not allocate if the loop has free ones.
+func (x *relayer) awaitBytes(at side) {
+	if x.readers == nil {
+		return
+	}
+	nc := onLoop(x.conn(at))
+	if nc.Ready() || !x.lendsBuffer(at) {
+		return
+	}
+	both := at == clientSide && x.lendsBuffer(backendSide)
+	x.giveBuffer(at)
+	if both {
+		x.giveBuffer(backendSide)
+	}
+	if at == clientSide {
+		x.giveQuery()
+	}
+	nc.AwaitRead()
+	if at == clientSide {
+		x.takeQuery()
+	}
+	x.takeBuffer(at)
+	if both {
+		x.takeBuffer(backendSide)
+	}
+}
+
+// bind decodes the values of an execution as views of the message. Undecodable values are left to the backend
+// to refuse.
+func (q *query) bind(st *preparedStatement, caps mysqlwire.Capability) {
+	var e mysqlwire.StmtExecute
+	if e.Decode(q.msg.body) != nil {
+		return
+	}
+	values, names, ok := st.decode(&e, caps, q.values, q.names)
+	if ok {
+		q.rec.Binds, q.rec.BindNames = values, names
+	}
+	q.values, q.names = values[:0], names[:0]
+	if cap(q.values) > maxKeptValues {
+		q.values, q.names = nil, nil
+	}
+}
+
+// maxKeptValues bounds the room for values that a session keeps between statements.
+const maxKeptValues = 256

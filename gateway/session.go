@@ -15,14 +15,16 @@ import (
 //
 // It is composed of parts, each of which changes its own fields only:
 //
-//	session    logs in, reads commands, and moves to another server    command.go, switch_*.go
-//	  executor   identifies, judges and records statements             statement.go, refusal.go, longtext.go
-//	    relayer    forwards commands and relays responses              relay.go, forward.go, hangup.go
-//	      link       the two connections, their buffers and deadlines  link.go, buffers.go
-//	      query      the current command, lent by the loop             query.go
-//	      modes      how texts are read and judged                     modes.go
-//	    prepared, transaction, carried: what later commands depend on  prepared.go, transaction.go, carried.go
-//	  identity, shown, turnstile, account                              login.go, connids.go, switch_wait.go, memory.go
+//	session        logs in, reads commands, moves to another server   session.go, command.go, login.go, switch_*.go
+//	  executor     identifies, judges, executes, records statements   executor.go, refusal.go, longtext.go
+//	    relayer    forwards commands and relays responses             relayer.go, forward.go, hangup.go
+//	      link     both connections, their buffers and deadlines      link.go, buffers.go
+//	      query    the current command, lent by the loop              query.go
+//	      modes    how texts are read and judged                      modes.go
+//	    prepared, transaction, carried: the state that commands leave prepared.go, transaction.go, carried.go
+//	  identity, shown, turnstile, account                             login.go, connids.go, switch_wait.go, memory.go
+//
+// A part calls those below it. What has to be done above it, it returns: see errPauseBegun.
 type session struct {
 	executor
 	identity

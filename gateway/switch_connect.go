@@ -267,27 +267,6 @@ func newState(row mysqlwire.TextRow, status mysqlwire.Status) sessionState {
 	}
 }
 
-// queryState queries the session's current backend.
-func (x *relayer) queryState() (sessionState, error) {
-	err := x.internalQuery(stateQuery(x.modes.maria))
-	var row mysqlwire.TextRow
-	var status mysqlwire.Status
-	if err == nil {
-		row, status, err = x.readInternalRow(x.backend.Fill)
-	}
-	if err != nil {
-		return sessionState{}, fmt.Errorf("ask backend %s for the session's state: %w", x.to.Addr, err)
-	}
-	if row == nil {
-		return sessionState{}, errors.New("the backend gave no row about the session's state")
-	}
-	st := newState(row, status)
-	if st.inTrans {
-		return st, &pin{Reason: "a transaction is open that its statements did not show"}
-	}
-	return st, nil
-}
-
 // stateOf queries a new connection.
 func stateOf(ctx context.Context, c *mysqlconn.Client, maria bool) (st sessionState, err error) {
 	_, err = c.Query(ctx, stateQuery(maria), func(row mysqlwire.TextRow) error {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/taredb/tare/internal/netloop"
@@ -228,7 +229,7 @@ func (x *executor) execution() error {
 	switch {
 	case x.msg.cmd == mysqlwire.ComStmtFetch:
 		err := x.exchange()
-		st.cursor = err == nil && x.resp.Errno == 0 && !x.resp.Status.Has(mysqlwire.StatusLastRowSent)
+		st.fetched(err == nil && x.resp.Errno == 0 && !x.resp.Status.Has(mysqlwire.StatusLastRowSent))
 		x.record(err)
 		return err
 	case x.msg.cmd == mysqlwire.ComStmtExecute && x.msg.whole:
@@ -236,7 +237,7 @@ func (x *executor) execution() error {
 	case x.msg.cmd == mysqlwire.ComStmtExecute:
 		st.keepTypes(x.msg.body, x.caps)
 	default:
-		st.unread = true
+		st.skipped()
 	}
 	x.transaction.sendsLong(false)
 	if e := x.refusal(); e != nil {
@@ -244,42 +245,9 @@ func (x *executor) execution() error {
 		return x.refuseStatement(e)
 	}
 	err := x.pass()
-	st.cursor = x.resp.CursorOpen
-	st.cursored = st.cursored || st.cursor
+	st.executed(x.resp.CursorOpen)
 	return err
 }
-
-// bind decodes the values of an execution as views of the message. Undecodable values are left to the backend
-// to refuse.
-func (q *query) bind(st *preparedStatement, caps mysqlwire.Capability) {
-	var e mysqlwire.StmtExecute
-	if e.Decode(q.msg.body) != nil {
-		return
-	}
-	st.params.Values, st.params.Names = q.values, q.names // reuse the session's slices
-	if st.params.Decode(&e, caps) == nil {
-		q.rec.Binds, q.rec.BindNames = st.params.Values, st.params.Names
-	} else {
-		st.unread = true
-	}
-	q.values, q.names = st.params.Values[:0], st.params.Names[:0]
-	st.params.Values, st.params.Names = nil, nil
-	if cap(q.values) > maxKeptValues {
-		q.values, q.names = nil, nil
-	}
-}
-
-// keepTypes keeps the parameter types of an execution that is longer than the statement memory, for later ones that do
-// not repeat them. They are at its start.
-func (st *preparedStatement) keepTypes(body []byte, caps mysqlwire.Capability) {
-	var e mysqlwire.StmtExecute
-	if e.Decode(body) != nil || st.params.DecodeTypes(&e, caps) != nil {
-		st.unread = true
-	}
-}
-
-// maxKeptValues bounds the room for values that a session keeps between statements.
-const maxKeptValues = 256
 
 // afterStatement applies a statement's effects to the session.
 func (x *executor) afterStatement() {
@@ -421,5 +389,128 @@ func (x *executor) record(err error) {
 	x.srv.opts.Log.Log(r)
 	for _, o := range x.srv.opts.Observers {
 		o.Observe(r)
+	}
+}
+
+// statementCommand serves the commands on prepared statements that do not execute them.
+func (x *executor) statementCommand() error {
+	st := x.statements.find(x.msg.body)
+	switch x.msg.cmd {
+	case mysqlwire.ComStmtSendLongData:
+		x.statements.longData(x.msg.body)
+		x.transaction.sendsLong(true)
+	case mysqlwire.ComStmtReset:
+		x.statements.reset(x.msg.body)
+		x.transaction.sendsLong(false)
+	case mysqlwire.ComStmtClose:
+		x.statements.close(x.msg.body)
+		x.transaction.sendsLong(false)
+	}
+	if x.statements.stale && x.statements.noLast(x.msg.body) {
+		return x.unknownStatement()
+	}
+	if x.statements.moved {
+		if st == nil {
+			return x.unknownStatement()
+		}
+		binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
+	}
+	if x.msg.cmd == mysqlwire.ComStmtReset {
+		return x.exchange()
+	}
+	if err := x.forward(nil); err != nil {
+		return err
+	}
+	return x.unsolicited()
+}
+
+// setOption changes a setting of the connection.
+func (x *executor) setOption() error {
+	var o mysqlwire.SetOption
+	err := o.Decode(x.msg.body)
+	if err2 := x.exchange(); err2 != nil {
+		return err2
+	}
+	if x.resp.Errno == 0 && err == nil {
+		x.carried.setOption(o.Option)
+	}
+	return nil
+}
+
+// readsLastStatement reports whether the command may read what the server keeps of the previous statement,
+// which an internal query would replace.
+func (x *executor) readsLastStatement() bool {
+	switch x.msg.cmd {
+	case mysqlwire.ComQuery, mysqlwire.ComStmtPrepare:
+		return x.mayReadLast(x.msg.body)
+	case mysqlwire.ComStmtExecute, mysqlwire.ComStmtBulkExecute:
+		st := x.statements.find(x.msg.body)
+		return st != nil && st.readsLast
+	}
+	return false
+}
+
+// mayReadLast searches a long text outside the loop.
+func (x *executor) mayReadLast(text []byte) bool {
+	if len(text) < blockText {
+		return mayReadLast(text)
+	}
+	return x.longMayReadLast(text)
+}
+
+func (x *executor) longMayReadLast(text []byte) (may bool) {
+	x.task.Block(func() { may = mayReadLast(text) })
+	return may
+}
+
+// mayReadLast searches for words anywhere in the text, because the modes for reading it are not known.
+func mayReadLast(text []byte) bool {
+	for i, b := range text {
+		var word string
+		switch b | 0x20 {
+		case 'r':
+			word = "ROW_COUNT"
+		case 'f':
+			word = "FOUND_ROWS"
+		case 'w':
+			word = "WARNING"
+		case 'e':
+			word = "ERROR"
+		case 'd':
+			word = "DIAGNOSTICS"
+		case 'o':
+			word = "OPTIMIZER_TRACE"
+		case 'p':
+			word = "PROFIL"
+		case 's':
+			word = "STATUS"
+		default:
+			continue
+		}
+		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
+
+// trackFailed pins the session if a failed statement may have left state before it failed.
+func (x *executor) trackFailed() {
+	if x.srv.opts.Standby == nil || x.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && x.resp.Results == 1 {
+		return
+	}
+	effects := x.plan.Effects()
+	if x.resp.Results == 1 {
+		effects &^= replayedEffects // a single statement set nothing
+	}
+	if effects.Any(statefulEffects) {
+		x.track(effects)
+	}
+}
+
+// track records the effects of the current statement on its session, if there is a server to switch to.
+func (x *executor) track(effects sqlplan.Effect) {
+	if x.srv.opts.Standby != nil && x.carried.track(x.query, x.modes.mode, effects) {
+		x.transaction.startsNext()
 	}
 }
