@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/help"
 	"github.com/taredb/tare/cmd/tare/internal/server"
 )
 
@@ -47,6 +48,9 @@ func bindFlags(cmd *cobra.Command, set *config.Set, named ...string) (given map[
 			continue
 		}
 		f := flags.VarPF(&flagText{option: o, text: o.Default, given: given}, o.Name, "", o.Help)
+		if o.Group != "" {
+			f.Annotations = map[string][]string{help.Group: {o.Group}}
+		}
 		var err error
 		switch {
 		case o.Kind == "bool":

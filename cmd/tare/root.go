@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/taredb/tare/cmd/tare/internal/help"
 	"github.com/taredb/tare/internal/spelling"
 	"github.com/taredb/tare/internal/visible"
 )
@@ -23,6 +24,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(visible.NewWriter(stdout))
 	root.SetErr(visible.NewWriter(stderr))
 	root.SetFlagErrorFunc(flagError)
+	addCompletion(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		err := noNegativeDuration(cmd)
 		started = err == nil
@@ -50,7 +52,21 @@ statement by its digest, and logs its cost.`,
 	})
 	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newAlterCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
+	root.Version = thisBuild().Version
+	root.SetVersionTemplate(versionText())
+	help.Install(root)
 	return root
+}
+
+// addCompletion adds cobra's completion command, which prints to the writer that the root has at this time. Unlike cobra's it fails for
+// an unknown shell.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" {
+			group(sub)
+		}
+	}
 }
 
 // newHelpCommand returns the help command. Unlike cobra's it fails for an unknown command.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,16 @@ import (
 var version, commit string //nolint:gochecknoglobals // the linker writes only to variables
 
 func thisBuild() server.Build { return server.ThisBuild(version, commit) }
+
+// versionText is the output of tare version and tare --version.
+func versionText() string {
+	b := thisBuild()
+	changed := ""
+	if b.Modified {
+		changed = ", with changes"
+	}
+	return fmt.Sprintf("tare %s (commit %s%s)\n%s %s\n", b.Version, cmp.Or(b.Commit, "unknown"), changed, b.Go, b.Platform)
+}
 
 func newVersionCommand() *cobra.Command {
 	var asJSON bool
@@ -32,11 +43,7 @@ func newVersionCommand() *cobra.Command {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
 				return err
 			}
-			changed := ""
-			if b.Modified {
-				changed = ", with changes"
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tare %s (commit %s%s)\n%s %s\n", b.Version, cmp.Or(b.Commit, "unknown"), changed, b.Go, b.Platform)
+			_, err := io.WriteString(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

@@ -51,10 +51,13 @@ func NewAlter() *Alter {
 	c := &Alter{}
 	s := newSet("alter", &c.ConfigFile)
 	s.Control(&c.On, "on", "account on the server: mysql://user:password@host:port; required")
+	s.in("TLS")
 	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
 	c.OnKey.declare(s, "on")
 	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); those of the system when empty")
+	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
+	s.in("How the table is changed")
 	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is retried: whole seconds; the server ends waits and locks after twice that, also when this process is stopped or cut off")
 	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
 	s.Bytes(&c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table with its indexes that the server may rebuild or index in place; 0: none")
@@ -66,6 +69,7 @@ func NewAlter() *Alter {
 	s.Duration(&c.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table after the swap, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
 	s.String(&c.OnEvent, "on-event", "command", "", "shell command for each event, with a line of JSON on its standard input; killed after 30s")
 	c.Throttle.declareAlter(s)
+	s.in("Control and progress")
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
@@ -109,6 +113,7 @@ func (c *Alter) Validate() error {
 
 // declareAlter declares the limits of an ALTER TABLE by a copy.
 func (t *CopyThrottle) declareAlter(s *Set) {
+	s.in("Throttling and cutover")
 	s.Duration(&t.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,

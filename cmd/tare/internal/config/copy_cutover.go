@@ -18,6 +18,7 @@ type CopyCutover struct {
 }
 
 func (o *CopyCutover) declare(s *Set) {
+	s.in("Cutover")
 	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it, and write their changes back for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only")
 	s.Duration(&o.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
 	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then they resume where they were, also when this process is stopped or cut off, and the cutover is retried")

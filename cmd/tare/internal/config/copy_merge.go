@@ -11,6 +11,7 @@ import (
 
 // declareMerge declares the options of a copy from several sources.
 func (c *Copy) declareMerge(s *Set) {
+	s.in("Merge and split")
 	declare(s, &c.Sources, Option{
 		Name: "from-shard", Kind: "url", repeats: true,
 		Help: "account on one of several sources to merge into --to, instead of --from; repeated in the order of the shards",

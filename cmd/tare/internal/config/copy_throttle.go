@@ -28,6 +28,7 @@ type CopyThrottle struct {
 }
 
 func (t *CopyThrottle) declare(s *Set) {
+	s.in("Throttling")
 	s.Duration(&t.MaxLag, "max-lag", "0", "throttle to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,

@@ -32,6 +32,7 @@ const defaultUmask = "0077"
 const diagLevels = "debug|info|warn|error"
 
 func (d *Diag) declare(s *Set) {
+	s.in("Diagnostics")
 	Enum(s, &d.Format, "diag-format", "format of Tare's diagnostic log on standard error", DiagText, DiagJSON)
 	declare(s, &d.Level, Option{
 		Name: "diag-level", Kind: diagLevels, Default: "info",

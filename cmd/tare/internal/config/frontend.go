@@ -58,6 +58,7 @@ func NewFrontend() *Frontend {
 	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
 		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
+	s.in("Requests")
 	s.Int(&c.Shards, "shards", "16", 1, "shards of a request without the header Sharding-Control; 1 does not split")
 	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
 	s.Int(&c.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")

@@ -42,6 +42,7 @@ type History struct {
 func (c *History) Enabled() bool { return c.Bucket.String() != "" }
 
 func (c *History) declare(s *Set) {
+	s.in("History")
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
 		Help: "keep the history of every statement as time series in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it statements are counted in memory since the start",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ type Option struct {
 	Kind    string // form of a value, for help: "bytes", "json|text", …
 	Default string // in the text form of a flag's value
 	Help    string
+	Group   string // heading of help; "": the main options
 
 	origin  Origin
 	value   value
@@ -137,6 +139,7 @@ func (f field[T]) text() string { return f.format(*f.p) }
 func declare[T any](s *Set, p *T, o Option, parser func(string) (T, error), format func(T) string) {
 	o.value = field[T]{p: p, parser: parser, format: format}
 	o.origin = Origin{Kind: FromDefault}
+	o.Group = cmp.Or(o.Group, s.group)
 	if err := o.value.parse(o.Default); err != nil {
 		panic(fmt.Sprintf("BUG: default of --%s: %v", o.Name, err))
 	}

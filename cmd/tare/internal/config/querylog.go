@@ -35,6 +35,7 @@ type QueryLog struct {
 
 // declare adds the options of a server whose records are statements to a section.
 func (l *QueryLog) declare(s *Set) {
+	s.in("Query log")
 	l.declareFile(s)
 	l.declareRedaction(s, "literals and bind values")
 	s.Bool(&l.Original, "log-original", "also log the statement as received; requires --log-redact none")
@@ -58,6 +59,7 @@ type requestLog struct {
 
 // declareRequests adds the options of a server whose records are requests to a section.
 func (l *QueryLog) declareRequests(s *Set, r requestLog) {
+	s.in("Query log")
 	l.declareFile(s)
 	l.declareRedaction(s, r.values)
 	l.Fields = r.fields

@@ -57,6 +57,7 @@ func parseRemoteURL(s string) (RemoteURL, error) {
 func (c *RemoteWrite) enabled() bool { return c.URL.url != nil }
 
 func (c *RemoteWrite) declare(s *Set) {
+	s.in("Remote write")
 	declare(s, &c.URL, Option{
 		Name: "history-remote-write", Kind: "url",
 		Help: "send the history to this receiver of remote write too: https://user:password@host/api/v1/write",

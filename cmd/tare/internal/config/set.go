@@ -24,6 +24,7 @@ type Set struct {
 
 	options []*Option
 	blocks  []*block
+	group   string // of the options that are declared next
 }
 
 // A block is a key with a structured value, which only the file can set.
@@ -43,6 +44,9 @@ func newSet(name string, configFile *string) *Set {
 	}, parseString, formatString)
 	return s
 }
+
+// in sets the group of the options that are declared next; "" are the main options.
+func (s *Set) in(group string) { s.group = group }
 
 // Options returns the section's options in the order of their declaration.
 func (s *Set) Options() []*Option { return s.options }

@@ -90,6 +90,7 @@ func NewStore() *Store {
 		Help: "serve no samples after this time, in the same form; all when empty",
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.in("Memory and limits")
 	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
 	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
 	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
@@ -103,20 +104,26 @@ func NewStore() *Store {
 	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
 	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
 	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
+	s.in("Bucket")
 	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
 	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
 	c.Calls.declare(s, "queue-timeout")
+	s.in("Memory and limits")
 	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data, or leaves its request incomplete, for this long")
+	s.in("PromQL")
 	declare(s, &c.Features, Option{
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
 	Enum(s, &c.Partial, "partial", "queries over blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny",
 		storegateway.PartialWarn, storegateway.PartialDeny)
+	s.in("Bucket")
 	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
 	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
 	s.traces(&c.TracesURL)
+	s.in("Memory and limits")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
+	s.in("Access by gRPC")
 	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback; read again for each connection")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")
 	s.String(&c.GRPCClientCA, "grpc-tls-client-ca", "file", "", "CA certificates of queriers (PEM): only queriers with a certificate are served")
