@@ -15,14 +15,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 )
 
-// The types below are the part of Kubernetes' API that the manifests use. Documents are decoded strictly: a field
-// that is not listed fails the test.
+// The types below are the part of Kubernetes' API that this test checks; package manifests of e2e decodes the documents strictly,
+// by the types of Kubernetes.
 type (
 	kubeMeta struct {
 		Name, Namespace     string
@@ -86,9 +87,10 @@ type (
 		}
 	}
 	kubePod struct {
-		TerminationGracePeriodSeconds int            `yaml:"terminationGracePeriodSeconds"`
-		AutomountServiceAccountToken  *bool          `yaml:"automountServiceAccountToken"`
-		SecurityContext               map[string]any `yaml:"securityContext"`
+		TerminationGracePeriodSeconds int             `yaml:"terminationGracePeriodSeconds"`
+		AutomountServiceAccountToken  *bool           `yaml:"automountServiceAccountToken"`
+		SecurityContext               map[string]any  `yaml:"securityContext"`
+		InitContainers                []kubeContainer `yaml:"initContainers"`
 		Containers                    []kubeContainer
 		Volumes                       []struct {
 			Name   string
@@ -98,9 +100,10 @@ type (
 		}
 	}
 	kubeContainer struct {
-		Name, Image string
-		Args        []string
-		Env         []struct {
+		Name, Image   string
+		RestartPolicy string `yaml:"restartPolicy"`
+		Args          []string
+		Env           []struct {
 			Name, Value string
 			ValueFrom   struct {
 				FieldRef struct {
@@ -115,8 +118,9 @@ type (
 			Name          string
 			ContainerPort int `yaml:"containerPort"`
 		}
-		ReadinessProbe  kubeProbe `yaml:"readinessProbe"`
-		LivenessProbe   kubeProbe `yaml:"livenessProbe"`
+		ReadinessProbe  kubeProbe  `yaml:"readinessProbe"`
+		LivenessProbe   *kubeProbe `yaml:"livenessProbe"`
+		StartupProbe    *kubeProbe `yaml:"startupProbe"`
 		Resources       kubeResources
 		SecurityContext map[string]any `yaml:"securityContext"`
 		VolumeMounts    []struct {
@@ -127,8 +131,9 @@ type (
 	}
 	kubeProbe struct {
 		HTTPGet          struct{ Path, Port string } `yaml:"httpGet"`
-		PeriodSeconds    int                         `yaml:"periodSeconds"`
-		FailureThreshold int                         `yaml:"failureThreshold"`
+		Exec             struct{ Command []string }
+		PeriodSeconds    int `yaml:"periodSeconds"`
+		FailureThreshold int `yaml:"failureThreshold"`
 	}
 	kubeResources struct{ Requests, Limits map[string]string }
 )
@@ -139,16 +144,17 @@ type kubeCluster struct {
 	services  map[string]kubeService
 	workloads map[string]kubeWorkload
 	budgets   map[string]kubeBudget
+	policies  map[string]bool
 }
 
 // apiVersions are the API versions of the kinds.
 var apiVersions = map[string]string{
-	"Secret": "v1", "Service": "v1", "PodDisruptionBudget": "policy/v1", "StatefulSet": "apps/v1", "Deployment": "apps/v1",
+	"Secret": "v1", "Service": "v1", "PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1", "StatefulSet": "apps/v1", "Deployment": "apps/v1",
 }
 
 const kubeNamespace = "tare"
 
-// readManifests decodes all manifests strictly.
+// readManifests decodes all manifests.
 func readManifests(t *testing.T) *kubeCluster {
 	t.Helper()
 	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
@@ -156,7 +162,7 @@ func readManifests(t *testing.T) *kubeCluster {
 	if len(files) < 3 {
 		t.Fatalf("%d manifests", len(files))
 	}
-	k := &kubeCluster{map[string]kubeSecret{}, map[string]kubeService{}, map[string]kubeWorkload{}, map[string]kubeBudget{}}
+	k := &kubeCluster{map[string]kubeSecret{}, map[string]kubeService{}, map[string]kubeWorkload{}, map[string]kubeBudget{}, map[string]bool{}}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		must(t, err)
@@ -197,20 +203,18 @@ func (k *kubeCluster) add(t *testing.T, file string, node *yaml.Node) {
 		addDocument(t, where, node, k.services, name)
 	case "PodDisruptionBudget":
 		addDocument(t, where, node, k.budgets, name)
+	case "NetworkPolicy":
+		k.policies[name] = true
 	case "StatefulSet", "Deployment":
 		addDocument(t, where, node, k.workloads, name)
 	}
 }
 
-// addDocument decodes a document strictly and adds it, unless there is one of the name.
+// addDocument decodes a document and adds it, unless there is one of the name.
 func addDocument[T any](t *testing.T, where string, node *yaml.Node, all map[string]T, name string) {
 	t.Helper()
-	text, err := yaml.Marshal(node)
-	must(t, err)
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
 	var v T
-	if err := d.Decode(&v); err != nil {
+	if err := node.Decode(&v); err != nil {
 		t.Errorf("%s: %v", where, err)
 	}
 	if _, found := all[name]; found {
@@ -219,8 +223,8 @@ func addDocument[T any](t *testing.T, where string, node *yaml.Node, all map[str
 	all[name] = v
 }
 
-// TestKubernetes checks the manifests: their fields, the objects, keys and ports that they refer to, the options of
-// tare store, and the paths of probes.
+// TestKubernetes checks the manifests: the objects, keys and ports that they refer to, the options of Tare's commands, and the
+// paths of probes. Each workload has a budget, and each of Tare's that has a service a network policy.
 func TestKubernetes(t *testing.T) {
 	k := readManifests(t)
 	for name, w := range k.workloads {
@@ -231,10 +235,16 @@ func TestKubernetes(t *testing.T) {
 		if w.Kind == "StatefulSet" && k.services[w.Spec.ServiceName].Spec.ClusterIP != "None" {
 			t.Errorf("%s: %q is no headless service", name, w.Spec.ServiceName)
 		}
-		for _, c := range w.Spec.Template.Spec.Containers {
+		for _, c := range slices.Concat(w.Spec.Template.Spec.InitContainers, w.Spec.Template.Spec.Containers) {
 			k.checkContainer(t, name, &w, &c)
 		}
 		k.checkVolumes(t, name, &w)
+		if _, ok := k.budgets[name]; !ok {
+			t.Errorf("%s has no budget", name)
+		}
+		if _, ok := k.services[name]; ok && strings.HasPrefix(name, "tare-") && !k.policies[name] {
+			t.Errorf("%s has no network policy", name)
+		}
 	}
 	for name, s := range k.services {
 		w := k.selected(s.Spec.Selector)
@@ -328,7 +338,14 @@ func (k *kubeCluster) checkVolumes(t *testing.T, name string, w *kubeWorkload) {
 
 func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload, c *kubeContainer) {
 	t.Helper()
-	for _, p := range []kubeProbe{c.ReadinessProbe, c.LivenessProbe} {
+	probes := []*kubeProbe{c.LivenessProbe, c.StartupProbe}
+	if c.Args != nil || c.Name == "thanos" {
+		probes = append(probes, &c.ReadinessProbe)
+	}
+	for _, p := range probes {
+		if p == nil || slices.Equal(p.Exec.Command, []string{"/tare", "ready"}) && p.PeriodSeconds > 0 {
+			continue
+		}
 		if (p.HTTPGet.Path != "/-/ready" && p.HTTPGet.Path != "/-/healthy") || containerPort(w, p.HTTPGet.Port) == 0 || p.PeriodSeconds == 0 {
 			t.Errorf("%s: the probe %+v has no known path or port", name, p)
 		}
@@ -336,9 +353,49 @@ func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload,
 	if c.Resources.Limits["memory"] == "" || strings.HasSuffix(c.Image, ":latest") || !strings.Contains(c.Image, ":") {
 		t.Errorf("%s: want a memory limit and an image with a version: %s", name, c.Image)
 	}
-	if c.Args[0] != "store" {
+	if c.SecurityContext["readOnlyRootFilesystem"] != true || c.SecurityContext["allowPrivilegeEscalation"] != false || w.Spec.Template.Spec.SecurityContext["runAsNonRoot"] != true {
+		t.Errorf("%s: container %s may write its files, gain privileges or be root", name, c.Name)
+	}
+	if !strings.HasPrefix(c.Image, "registry.example/tare:") {
 		return
 	}
+	grace := time.Duration(w.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
+	ports := make(map[string]config.Address)
+	var drain time.Duration
+	switch c.Args[0] {
+	case "store":
+		k.checkStore(t, name, w, c)
+		return
+	case "serve":
+		options := config.NewServe()
+		loadArgs(t, name, options, c.Args[1:], nil)
+		ports["mysql"], ports["http"], drain = options.Listen, options.HTTP, options.DrainTimeout
+		if !slices.Contains([]string{"", "Always"}, c.RestartPolicy) || c.RestartPolicy != "" != (w.Metadata.Name == "shop") {
+			t.Errorf("%s: restartPolicy %q", name, c.RestartPolicy)
+		}
+	case "frontend":
+		options := config.NewFrontend()
+		loadArgs(t, name, options, c.Args[1:], nil)
+		ports["http"], drain = options.HTTP, options.DrainTimeout
+	default:
+		t.Errorf("%s: arguments %q", name, c.Args)
+	}
+	for port, address := range ports {
+		if strings.HasPrefix(string(address), "127.0.0.1:") && c.RestartPolicy != "" {
+			continue // of a sidecar
+		}
+		if !strings.HasSuffix(string(address), ":"+strconv.Itoa(containerPort(w, port))) {
+			t.Errorf("%s: --%s is %s, the container's port %d", name, port, address, containerPort(w, port))
+		}
+	}
+	if drain >= grace {
+		t.Errorf("%s: pods are killed within --drain-timeout", name)
+	}
+}
+
+// checkStore checks an instance of tare store: its shard, ports and times.
+func (k *kubeCluster) checkStore(t *testing.T, name string, w *kubeWorkload, c *kubeContainer) {
+	t.Helper()
 	var environ []string
 	for _, e := range c.Env {
 		if e.Value != "" {
@@ -362,10 +419,18 @@ func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload,
 	}
 }
 
-// loadStoreArgs loads the options of tare store from arguments of the form --name=value and variables.
+// loadStoreArgs loads the options of tare store.
 func loadStoreArgs(t *testing.T, where string, args, environ []string) *config.Store {
 	t.Helper()
-	options, flags := config.NewStore(), make(map[string]string)
+	options := config.NewStore()
+	loadArgs(t, where, options, args, environ)
+	return options
+}
+
+// loadArgs loads options from arguments of the form --name=value and variables.
+func loadArgs(t *testing.T, where string, options config.Command, args, environ []string) {
+	t.Helper()
+	flags := make(map[string]string)
 	for _, a := range args {
 		flag, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "=")
 		if !ok || flags[flag] != "" || flag != "config" && options.Set().Lookup(flag) == nil {
@@ -376,7 +441,9 @@ func loadStoreArgs(t *testing.T, where string, args, environ []string) *config.S
 	if warnings, err := options.Load(config.Input{Flags: flags, Environ: environ}); err != nil || len(warnings) > 0 {
 		t.Errorf("%s: %v, %v", where, err, warnings)
 	}
-	return options
+	if err := options.Ready(); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
 }
 
 // checkEndpoints expects the address of each instance of the store among the querier's endpoints.
@@ -400,14 +467,16 @@ func checkEndpoints(t *testing.T, k *kubeCluster) {
 // checkExampleAccounts expects that the example's token is that of its hash.
 func checkExampleAccounts(t *testing.T, k *kubeCluster) {
 	t.Helper()
-	var accounts map[string]struct {
-		Role  string
-		Token string `yaml:"token_sha256"`
-	}
-	must(t, yaml.Unmarshal([]byte(k.secrets["tare-store-accounts"].StringData["accounts.yaml"]), &accounts))
 	sum := sha256.Sum256([]byte("replace-this-token"))
-	if accounts["anonymous"].Role != "metrics" || accounts["grafana"].Role != "viewer" || accounts["grafana"].Token != hex.EncodeToString(sum[:]) {
-		t.Errorf("accounts %v", accounts)
+	for _, secret := range []string{"tare-store-accounts", "tare-accounts"} {
+		var accounts map[string]struct {
+			Role  string
+			Token string `yaml:"token_sha256"`
+		}
+		must(t, yaml.Unmarshal([]byte(k.secrets[secret].StringData["accounts.yaml"]), &accounts))
+		if accounts["anonymous"].Role != "metrics" || accounts["grafana"].Role != "viewer" || accounts["grafana"].Token != hex.EncodeToString(sum[:]) {
+			t.Errorf("accounts of %s: %v", secret, accounts)
+		}
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -21,7 +21,7 @@ import (
 // unknown kind or field, a field that is there twice, and a value of another type are errors.
 func kubeObjects(text []byte) (objects []runtime.Object, err error) {
 	scheme := runtime.NewScheme() // client-go's has all groups, which take as long to compile as the rest of this test
-	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, policy.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{apps.AddToScheme, core.AddToScheme, network.AddToScheme, policy.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func kubeObjects(text []byte) (objects []runtime.Object, err error) {
 	}
 }
 
-// kubeTexts returns the manifests of deploy by their file, and those of the guide as deploy.md.
+// kubeTexts returns the manifests of deploy by their file.
 func kubeTexts(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../deploy/kubernetes/*.yaml")
@@ -63,20 +63,10 @@ func kubeTexts(t *testing.T) map[string][]byte {
 			t.Fatal(err)
 		}
 	}
-	guide, err := os.ReadFile("../../docs/start/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range strings.Split(string(guide), "```yaml\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if strings.Contains(block, "apiVersion:") {
-			texts["deploy.md"] = append(texts["deploy.md"], "---\n"+block...)
-		}
-	}
 	return texts
 }
 
-// TestKubernetesTypes decodes the manifests of deploy and of the guide.
+// TestKubernetesTypes decodes the manifests of deploy.
 func TestKubernetesTypes(t *testing.T) {
 	found := make(map[string]int)
 	for file, text := range kubeTexts(t) {
@@ -88,7 +78,7 @@ func TestKubernetesTypes(t *testing.T) {
 			found[o.GetObjectKind().GroupVersionKind().Kind]++
 		}
 	}
-	if found["StatefulSet"] != 1 || found["Deployment"] != 2 || found["Service"] < 3 || found["Secret"] < 2 || found["PodDisruptionBudget"] == 0 {
+	if found["StatefulSet"] != 1 || found["Deployment"] != 4 || found["Service"] < 4 || found["Secret"] < 4 || found["PodDisruptionBudget"] != 5 || found["NetworkPolicy"] != 3 {
 		t.Errorf("objects: %v", found)
 	}
 }
