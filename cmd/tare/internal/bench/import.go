@@ -104,13 +104,15 @@ func prepareImport(ctx context.Context, o *ImportOptions, c *connector) (finish 
 	if limit <= o.StatementBytes {
 		return nil, fmt.Errorf("the server takes packets of %d bytes, statements have up to %d: SET GLOBAL max_allowed_packet, or use a smaller --statement-bytes", limit, o.StatementBytes)
 	}
-	for _, stmt := range []string{
-		"DROP TABLE IF EXISTS " + importTable,
-		"CREATE TABLE " + importTable + " (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL, amount DECIMAL(12,2) NOT NULL, note VARCHAR(255) NOT NULL)",
-	} {
-		if err := s.run(ctx, stmt); err != nil {
-			return nil, err
-		}
+	if err := s.run(ctx, "DROP TABLE IF EXISTS "+importTable); err != nil {
+		return nil, err
+	}
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
+	defer cancel()
+	// Not interrupted: the server would create the table after the client had disconnected.
+	const create = "CREATE TABLE " + importTable + " (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL, amount DECIMAL(12,2) NOT NULL, note VARCHAR(255) NOT NULL)"
+	if err := s.run(whole, create); err != nil {
+		return nil, err
 	}
 	return func() error {
 		if o.Keep {

@@ -126,6 +126,43 @@ func TestImportLeavesNoTable(t *testing.T) {
 	checkDropped(t, o.DSN, "an import that was interrupted")
 }
 
+// TestInterruptedCreation interrupts the preparation of an import at 40 points of its time, among them the creation of the table: once the
+// server has ended its statement, there is no table.
+func TestInterruptedCreation(t *testing.T) {
+	o := shortImport(t)
+	o.Bytes = o.StatementBytes
+	s := connectTest(t, o.DSN)
+	c, err := newConnector(o.DSN, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(ctx context.Context) error {
+		finish, err := prepareImport(ctx, &o, c)
+		if err == nil {
+			err = finish()
+		}
+		return err
+	}
+	begin := time.Now()
+	if err := prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(begin)
+	const points = 40
+	for i := range points {
+		ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(i)/points)
+		_ = prepare(ctx) // an error wherever it was interrupted
+		cancel()
+		testwait.Until(t, "the end of the import's statement", func() bool {
+			n, err := s.runInt(t.Context(), nil, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE '% TABLE %"+importTable+"%'")
+			return err == nil && n == 0
+		})
+		if n, err := s.runInt(t.Context(), nil, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); err != nil || n != 0 {
+			t.Errorf("interrupted after %d/%d of the time: %d tables are left, %v", i, points, n, err)
+		}
+	}
+}
+
 func TestImportChecksTheServersLimit(t *testing.T) {
 	o := shortImport(t)
 	o.StatementBytes, o.Bytes = 512<<20, 1<<30
