@@ -4,6 +4,8 @@
 LINT_VERSION := v2.11.4
 VULN_VERSION := v1.1.4
 LINT := .tools/golangci-lint-$(LINT_VERSION)/golangci-lint
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := .tools/actionlint-$(ACTIONLINT_VERSION)/actionlint
 
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -58,7 +60,7 @@ ROUNDS ?= 20
 # How often seeds runs a test.
 SEEDRUNS ?= 20
 
-.PHONY: help build release sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+.PHONY: help build release release-twice install-drills sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -67,8 +69,16 @@ build: ## build bin/tare and bin/tare-demo
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare
 	cd cmd/tare-demo && go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 
-release: ## build the archives of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
+release: ## build archives, packages and the image of VERSION, such as v0.1.0, into bin/release; the same commit gives the same bytes
 	.ci/release $(VERSION) bin/release
+
+release-twice: ## the same, and again from a clone with an empty build cache: fails unless all bytes are the same
+	.ci/release-twice $(VERSION) bin/release
+
+install-drills: ## install, start, upgrade and remove the packages of VERSION in a fresh Debian, and run its image; as root
+	.ci/packages git
+	[ -e bin/release/SHA256SUMS ] || PLATFORMS=linux-$$(go env GOARCH) .ci/release $(VERSION) bin/release
+	$(if $(filter 0,$(shell id -u)),,sudo env "PATH=$$PATH") .ci/install-drills $(VERSION) bin/release
 
 sign: ## sign the checksums of bin/release with KEY, a minisign key that stays with the releaser
 	.ci/packages minisign
@@ -119,11 +129,17 @@ race-parser: ## test what depends on the SQL parser and shares memory with the r
 	go test -vet=off -short -race ./web/memory
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACEPARSER)
 
-lint: $(LINT) ## run the linters of .golangci.yml; vet for other platforms; check words and names against the glossary
+lint: $(LINT) $(ACTIONLINT) ## run the linters of .golangci.yml; vet for other platforms; check words, workflows and manifests
 	$(LINT) run $(PACKAGES)
 	GOOS=darwin go vet ./...
 	GOARCH=arm64 go vet ./gateway/... ./internal/netloop/...
 	go test -run '^TestHouse$$/^(words|prose)$$' ./internal/archtest
+	$(ACTIONLINT)
+	go test -C e2e ./manifests
+	go test -run '^Test(Kubernetes|Compose|ImagesArePinned|ActionsArePinned)$$' ./cmd/tare
+
+$(ACTIONLINT):
+	GOBIN=$(CURDIR)/$(dir $(ACTIONLINT)) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(dir $(LINT)) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

@@ -333,7 +333,7 @@ func TestImagesArePinned(t *testing.T) {
 		text, err := os.ReadFile(path)
 		for _, m := range image.FindAllSubmatch(text, -1) {
 			switch name := string(m[1]); {
-			case name == "scratch", name == "tare", strings.HasPrefix(name, "registry.example/tare:"): // nothing, and ours
+			case name == "scratch", name == "tare", strings.HasPrefix(name, "registry.example/"): // nothing, ours, and the reader's
 			case !pinned.MatchString(name):
 				t.Errorf("%s: %s: want name:tag@sha256:digest", path, name)
 			case strings.HasPrefix(name, "golang:") && !strings.HasPrefix(name, "golang:"+string(release)+"@"):
@@ -346,6 +346,31 @@ func TestImagesArePinned(t *testing.T) {
 	}))
 	if found < 6 {
 		t.Errorf("%d images were found", found)
+	}
+}
+
+// TestActionsArePinned requires the commit of each action of the workflows, and that a token may write only where a job says so.
+func TestActionsArePinned(t *testing.T) {
+	files, err := filepath.Glob("../../.github/workflows/*.yml")
+	must(t, err)
+	uses := regexp.MustCompile(`(?m)^ +(?:- )?uses: (.*)$`)
+	pinned := regexp.MustCompile(`^[a-z-]+/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		for _, m := range uses.FindAllSubmatch(text, -1) {
+			found++
+			if !pinned.Match(m[1]) {
+				t.Errorf("%s: %s: want owner/action@commit # version", file, m[1])
+			}
+		}
+		if !strings.Contains(string(text), "\npermissions:\n  contents: read\n\n") {
+			t.Errorf("%s: want permissions to read alone", file)
+		}
+	}
+	if found < 4 {
+		t.Errorf("%d actions were found", found)
 	}
 }
 
