@@ -3,6 +3,8 @@ package web
 import (
 	"html/template"
 	"math"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // A bar is one row of a barChart.
@@ -24,9 +26,9 @@ type barChart struct {
 
 // HTML returns the figure.
 func (c barChart) HTML() template.HTML {
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<figure class="bars"><figcaption>`)
-	b.element("span", "name", c.Title)
+	b.Element("span", "name", c.Title)
 	b.WriteString("</figcaption>")
 	if len(c.Bars) == 0 {
 		b.WriteString(`<p class="empty">No data in this range.</p></figure>`)
@@ -35,25 +37,25 @@ func (c barChart) HTML() template.HTML {
 	whole := c.Whole
 	if whole == 0 {
 		for _, r := range c.Bars {
-			if isNumber(r.Value) {
+			if chart.IsNumber(r.Value) {
 				whole = max(whole, r.Value)
 			}
 		}
 	}
 	b.WriteString(`<table><thead class="unseen"><tr>`)
 	b.WriteString(`<th scope="col">`)
-	b.text(c.Of)
+	b.Text(c.Of)
 	b.WriteString(`</th><th scope="col">bar</th><th scope="col">`)
-	b.text(c.Unit.name())
+	b.Text(c.Unit.name())
 	b.WriteString("</th></tr></thead><tbody>")
 	for _, r := range c.Bars {
 		b.WriteString(`<tr><th scope="row">`)
 		if r.Link != "" {
 			b.WriteString(`<a href="`)
-			b.text(r.Link)
+			b.Text(r.Link)
 			b.WriteString(`">`)
 		}
-		b.text(r.Name)
+		b.Text(r.Name)
 		if r.Link != "" {
 			b.WriteString("</a>")
 		}
@@ -64,10 +66,10 @@ func (c barChart) HTML() template.HTML {
 		}
 		b.WriteString(string(meter(fraction)))
 		b.WriteString(`</td><td class="n">`)
-		b.text(c.Unit.write(r.Value))
+		b.Text(c.Unit.write(r.Value))
 		if r.Note != "" {
 			b.WriteByte(' ')
-			b.element("span", "dim", r.Note)
+			b.Element("span", "dim", r.Note)
 		}
 		b.WriteString("</td></tr>")
 	}
@@ -77,15 +79,15 @@ func (c barChart) HTML() template.HTML {
 
 // spark returns a line without axes, for a table cell. Its title is the name with the range of the values.
 func spark(name string, values []float64, u unit) template.HTML {
-	low, high := extent(math.Inf(1), math.Inf(-1), values)
-	b := svg{whole: true} // a table has many
+	low, high := chart.Extent(math.Inf(1), math.Inf(-1), values)
+	b := chart.SVG{Whole: true} // a table has many
 	b.WriteString(`<svg class="spark" viewBox="0 0 1000 200" preserveAspectRatio="none" role="img"><title>`)
 	if low > high {
-		b.text(name + ": no value")
+		b.Text(name + ": no value")
 		b.WriteString("</title></svg>")
 		return template.HTML(b.String())
 	}
-	b.text(name + ": " + u.write(low) + " to " + u.write(high))
+	b.Text(name + ": " + u.write(low) + " to " + u.write(high))
 	b.WriteString("</title>")
 	x := make([]float64, len(values))
 	for i := range x {
@@ -94,29 +96,30 @@ func spark(name string, values []float64, u unit) template.HTML {
 			x[i] = boxWidth * float64(i) / float64(len(x)-1)
 		}
 	}
-	y := scale{low: min(low, 0), high: high * 1.06}
-	if y.high <= y.low {
-		y.high = y.low + 1
+	y := chart.Scale{Low: min(low, 0), High: high * 1.06}
+	if y.High <= y.Low {
+		y.High = y.Low + 1
 	}
+	at := heights(y, values)
 	b.WriteString(`<path class="area c1" d="`)
-	areaPath(&b, x, y, values)
+	b.Area(x, at, foot(y))
 	b.WriteString(`"/><path class="line c1" d="`)
-	linePath(&b, x, y, values)
+	b.Line(x, at)
 	b.WriteString(`"/></svg>`)
 	return template.HTML(b.String())
 }
 
 // meter returns a bar filled to a fraction.
 func meter(fraction float64) template.HTML {
-	if !isNumber(fraction) {
+	if !chart.IsNumber(fraction) {
 		fraction = 0
 	}
 	fraction = min(max(fraction, 0), 1)
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" role="img"><title>`)
-	b.text(percent(fraction))
+	b.Text(percent(fraction))
 	b.WriteString(`</title><rect class="track" width="100" height="6"/><rect class="fill"`)
-	b.attr("width", 100*fraction)
+	b.Attr("width", 100*fraction)
 	b.WriteString(` height="6"/></svg>`)
 	return template.HTML(b.String())
 }

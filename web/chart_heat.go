@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // heatSteps is the number of shades of a heat map: the classes h1 to h8.
@@ -72,12 +74,12 @@ func (c heatMap) edges(x timeScale) []float64 {
 // the borders of the rows, and the calls of each field of a nonempty column, as "row:calls" with rows counted
 // from the bottom.
 func (c heatMap) fields(edges []float64, first, last int) []pair {
-	var columns, rows, calls svg
+	var columns, rows, calls chart.SVG
 	for i, e := range edges {
 		if i > 0 {
 			columns.WriteByte(' ')
 		}
-		columns.num(e)
+		columns.Num(e)
 	}
 	for edge := first; edge <= last+1; edge++ {
 		if edge > first {
@@ -112,7 +114,7 @@ func (c heatMap) border(row int) float64 {
 
 // draw returns one path per shade with all its fields.
 func (c heatMap) draw(edges []float64, first, last int, most uint64, ticks []tick) string {
-	var paths [heatSteps]svg
+	var paths [heatSteps]chart.SVG
 	rows := last - first + 1
 	h := boxHeight / float64(rows)
 	for x, column := range c.Counts[:min(len(c.Times), len(c.Counts))] {
@@ -123,19 +125,19 @@ func (c heatMap) draw(edges []float64, first, last int, most uint64, ticks []tic
 			}
 			b := &paths[shade(column[row], most)]
 			b.WriteByte('M')
-			b.num(edges[x])
+			b.Num(edges[x])
 			b.WriteByte(' ')
-			b.num(float64(rows-1-(row-first)) * h)
+			b.Num(float64(rows-1-(row-first)) * h)
 			b.WriteByte('h')
-			b.num(w)
+			b.Num(w)
 			b.WriteByte('v')
-			b.num(h)
+			b.Num(h)
 			b.WriteByte('h')
-			b.num(-w)
+			b.Num(-w)
 			b.WriteByte('z')
 		}
 	}
-	var b svg
+	var b chart.SVG
 	tickPath(&b, ticks)
 	for i := range paths {
 		if paths[i].Len() > 0 {
@@ -159,17 +161,17 @@ func shade(n, most uint64) int {
 func (c heatMap) table(first, last int) string {
 	perRow := (last - first + 1 + 7) / 8
 	perColumn := (len(c.Times) + 23) / 24
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<table><thead><tr><th scope="col">Time (` + utc + `)</th>`)
 	for row := first; row <= last; row += perRow {
 		b.WriteString(`<th scope="col" class="n">≤ `)
-		b.text(c.Unit.write(c.Bounds[min(row+perRow-1, last)]))
+		b.Text(c.Unit.write(c.Bounds[min(row+perRow-1, last)]))
 		b.WriteString("</th>")
 	}
 	b.WriteString("</tr></thead><tbody>")
 	for x := 0; x < len(c.Times); x += perColumn {
 		b.WriteString(`<tr><th scope="row">`)
-		b.text(moment(c.Times[x]))
+		b.Text(moment(c.Times[x]))
 		b.WriteString("</th>")
 		for row := first; row <= last; row += perRow {
 			var n uint64
@@ -179,7 +181,7 @@ func (c heatMap) table(first, last int) string {
 					n += column[r]
 				}
 			}
-			b.element("td", "n", count(n))
+			b.Element("td", "n", count(n))
 		}
 		b.WriteString("</tr>")
 	}

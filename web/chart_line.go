@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // A series is one line of a chart: a value per time, NaN if there is none.
@@ -43,15 +45,15 @@ func (c lineChart) HTML() template.HTML {
 		drawn = stack(c.Series, len(c.Times))
 	}
 	for _, s := range drawn {
-		low, high = extent(low, high, s.Values)
+		low, high = chart.Extent(low, high, s.Values)
 	}
 	if len(c.Times) == 0 || low > high {
 		p.empty, p.desc = true, "no statements."
 		return p.html()
 	}
-	y := linearScale(low, high)
+	y := chart.LinearScale(low, high)
 	if c.Unit == unitBytes || c.Unit == unitByteRate {
-		y = byteScale(low, high)
+		y = chart.ByteScale(low, high)
 	}
 	if c.Log {
 		least := math.Inf(1)
@@ -62,10 +64,10 @@ func (c lineChart) HTML() template.HTML {
 				}
 			}
 		}
-		y = logScale(least, high)
+		y = chart.LogScale(least, high)
 	}
-	for _, m := range y.marks {
-		p.up = append(p.up, tick{y.at(m), c.Unit.write(m)})
+	for _, m := range y.Marks {
+		p.up = append(p.up, tick{y.At(m), c.Unit.write(m)})
 	}
 	x := newTimeScale(c.From, c.To, c.Times)
 	if x.from.Equal(x.to) {
@@ -87,14 +89,14 @@ func (c lineChart) describe() string {
 	first, last := c.Times[0], c.Times[len(c.Times)-1]
 	b.WriteString("From " + moment(first) + " to " + moment(last) + " UTC.")
 	for _, s := range c.Series {
-		low, high := extent(math.Inf(1), math.Inf(-1), s.Values)
+		low, high := chart.Extent(math.Inf(1), math.Inf(-1), s.Values)
 		if low > high {
 			b.WriteString(" " + s.Name + ": no value.")
 			continue
 		}
 		latest := math.NaN()
 		for _, v := range s.Values {
-			if isNumber(v) {
+			if chart.IsNumber(v) {
 				latest = v
 			}
 		}
@@ -103,12 +105,12 @@ func (c lineChart) describe() string {
 	return b.String()
 }
 
-func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) string {
-	b := svg{whole: len(drawn) > 1} // a page has many points
+func (c lineChart) draw(scale timeScale, y chart.Scale, ticks []tick, drawn []series) string {
+	b := chart.SVG{Whole: len(drawn) > 1} // a page has many points
 	b.WriteString(`<path class="grid" d="`)
-	for _, m := range y.marks {
+	for _, m := range y.Marks {
 		b.WriteString("M0 ")
-		b.num(boxHeight * (1 - y.at(m)))
+		b.Num(boxHeight * (1 - y.At(m)))
 		b.WriteString("H1000")
 	}
 	b.WriteString(`"/>`)
@@ -118,29 +120,43 @@ func (c lineChart) draw(scale timeScale, y scale, ticks []tick, drawn []series) 
 		x[i] = boxWidth * scale.at(t)
 	}
 	for i := len(drawn) - 1; i >= 0; i-- { // the first is drawn last, on top
-		class := string(rune('1' + i%6))
+		class, at := string(rune('1'+i%6)), heights(y, drawn[i].Values)
 		if c.Area && i == 0 || c.Stacked {
 			b.WriteString(`<path class="area c` + class)
 			if c.Stacked {
 				b.WriteString(" stacked")
 			}
 			b.WriteString(`" d="`)
-			areaPath(&b, x, y, drawn[i].Values)
+			b.Area(x, at, foot(y))
 			b.WriteString(`"/>`)
 		}
 		b.WriteString(`<path class="line c` + class + `" d="`)
-		linePath(&b, x, y, drawn[i].Values)
+		b.Line(x, at)
 		b.WriteString(`"/>`)
 	}
 	return b.String()
 }
 
+// heights returns the vertical positions of values in the box, NaN for those that are no numbers.
+func heights(y chart.Scale, values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if out[i] = math.NaN(); chart.IsNumber(v) {
+			out[i] = boxHeight * (1 - y.At(v))
+		}
+	}
+	return out
+}
+
+// foot returns the vertical position from which areas are filled: of 0, or of the end of the scale.
+func foot(y chart.Scale) float64 { return boxHeight * (1 - y.At(max(0, y.Low))) }
+
 // tickPath draws short strokes at the bottom of a drawing, above the labels.
-func tickPath(b *svg, ticks []tick) {
+func tickPath(b *chart.SVG, ticks []tick) {
 	b.WriteString(`<path class="grid" d="`)
 	for _, m := range ticks {
 		b.WriteByte('M')
-		b.num(boxWidth * m.at)
+		b.Num(boxWidth * m.at)
 		b.WriteString(" 200v6")
 	}
 	b.WriteString(`"/>`)
@@ -152,14 +168,14 @@ func stack(all []series, n int) []series {
 	known := make([]bool, n)
 	for _, s := range all {
 		for i, v := range s.Values[:min(n, len(s.Values))] {
-			known[i] = known[i] || isNumber(v)
+			known[i] = known[i] || chart.IsNumber(v)
 		}
 	}
 	out := make([]series, len(all))
 	for k, s := range all {
 		values := make([]float64, n)
 		for i := range values {
-			if i < len(s.Values) && isNumber(s.Values[i]) {
+			if i < len(s.Values) && chart.IsNumber(s.Values[i]) {
 				sum[i] += s.Values[i]
 			}
 			if values[i] = sum[i]; !known[i] {
@@ -197,86 +213,28 @@ func (s timeScale) at(t time.Time) float64 {
 	return min(max(float64(t.Sub(s.from))/float64(length), 0), 1)
 }
 
-// linePath draws a line through the values, with gaps for missing ones. A value between two gaps is a short
-// stroke.
-func linePath(b *svg, x []float64, y scale, values []float64) {
-	drawing := false
-	for i, v := range values[:min(len(values), len(x))] {
-		if !isNumber(v) {
-			drawing = false
-			continue
-		}
-		at := boxHeight * (1 - y.at(v))
-		next := i+1 < len(values) && i+1 < len(x) && isNumber(values[i+1])
-		switch {
-		case drawing:
-			b.WriteByte('L')
-		case next:
-			b.WriteByte('M')
-		default:
-			b.WriteByte('M')
-			b.num(max(x[i]-2, 0))
-			b.WriteByte(' ')
-			b.num(at)
-			b.WriteString("h4")
-			continue
-		}
-		b.num(x[i])
-		b.WriteByte(' ')
-		b.num(at)
-		drawing = true
-	}
-}
-
-// areaPath fills the area under each unbroken run of values.
-func areaPath(b *svg, x []float64, y scale, values []float64) {
-	foot := boxHeight * (1 - y.at(max(0, y.low)))
-	n := min(len(values), len(x))
-	for i := 0; i < n; i++ {
-		if !isNumber(values[i]) {
-			continue
-		}
-		start := i
-		b.WriteByte('M')
-		b.num(x[i])
-		b.WriteByte(' ')
-		b.num(foot)
-		for ; i < n && isNumber(values[i]); i++ {
-			b.WriteByte('L')
-			b.num(x[i])
-			b.WriteByte(' ')
-			b.num(boxHeight * (1 - y.at(values[i])))
-		}
-		b.WriteByte('L')
-		b.num(x[max(i-1, start)])
-		b.WriteByte(' ')
-		b.num(foot)
-		b.WriteByte('Z')
-	}
-}
-
 func (c lineChart) table(x timeScale) string {
-	var b svg
+	var b chart.SVG
 	b.WriteString("<table><thead><tr><th scope=\"col\">Time (" + utc + ")</th>")
 	for _, s := range c.Series {
 		b.WriteString(`<th scope="col" class="n">`)
-		b.text(s.Name)
+		b.Text(s.Name)
 		b.WriteString("</th>")
 	}
 	b.WriteString("</tr></thead><tbody>")
 	every := (len(c.Times) + maxTableRows - 1) / maxTableRows
 	for i := 0; i < len(c.Times); i += every {
 		b.WriteString("<tr")
-		b.attr("data-at", boxWidth*x.at(c.Times[i]))
+		b.Attr("data-at", boxWidth*x.at(c.Times[i]))
 		b.WriteString(`><th scope="row">`)
-		b.text(moment(c.Times[i]))
+		b.Text(moment(c.Times[i]))
 		b.WriteString("</th>")
 		for _, s := range c.Series {
 			v := math.NaN()
 			if i < len(s.Values) {
 				v = s.Values[i]
 			}
-			b.element("td", "n", c.Unit.write(v))
+			b.Element("td", "n", c.Unit.write(v))
 		}
 		b.WriteString("</tr>")
 	}
@@ -312,7 +270,7 @@ func (c timeLine) HTML() template.HTML {
 		p.empty, p.desc = true, "it is empty."
 		return p.html()
 	}
-	var drawing, table svg
+	var drawing, table chart.SVG
 	table.WriteString(`<table><thead><tr><th scope="col">Lane</th><th scope="col">From (` + utc + `)</th><th scope="col">To (` + utc + `)</th><th scope="col">What</th></tr></thead><tbody>`)
 	h := boxHeight / float64(len(c.Lanes))
 	total := 0
@@ -324,20 +282,20 @@ func (c timeLine) HTML() template.HTML {
 			total++
 			drawing.WriteString(`<rect class="lane c` + strconv.Itoa(max(s.Class, 1)) + `"`)
 			left := at(s.From)
-			drawing.attr("x", left)
-			drawing.attr("y", float64(i)*h+h*0.12)
-			drawing.attr("width", max(at(s.To)-left-0.6, 1))
-			drawing.attr("height", h*0.76)
+			drawing.Attr("x", left)
+			drawing.Attr("y", float64(i)*h+h*0.12)
+			drawing.Attr("width", max(at(s.To)-left-0.6, 1))
+			drawing.Attr("height", h*0.76)
 			drawing.WriteString("><title>")
-			drawing.text(s.Name)
+			drawing.Text(s.Name)
 			drawing.WriteString("</title></rect>")
 			if total <= maxTableRows {
 				table.WriteString(`<tr><th scope="row">`)
-				table.text(l.Name)
+				table.Text(l.Name)
 				table.WriteString("</th>")
-				table.element("td", "", moment(s.From))
-				table.element("td", "", moment(s.To))
-				table.element("td", "", s.Name)
+				table.Element("td", "", moment(s.From))
+				table.Element("td", "", moment(s.To))
+				table.Element("td", "", s.Name)
 				table.WriteString("</tr>")
 			}
 		}

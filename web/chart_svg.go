@@ -3,162 +3,15 @@ package web
 import (
 	"html"
 	"html/template"
-	"math"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/chart"
 )
 
 // The server draws charts as SVG without text, which browsers stretch to the available space; axes are HTML
 // around it, which keeps its size. Each chart has a title, a description and its values as a table. Colours
 // are classes: c1 to c6 for series, h1 to h8 for heat.
-
-// An svg builds markup.
-type svg struct {
-	strings.Builder
-
-	whole bool // coordinates are whole numbers
-}
-
-// num appends a coordinate.
-func (b *svg) num(v float64) {
-	if b.whole {
-		v = math.Round(v)
-	}
-	var buf [24]byte
-	out := strconv.AppendFloat(buf[:0], v, 'f', 2, 64)
-	for out[len(out)-1] == '0' {
-		out = out[:len(out)-1]
-	}
-	if out[len(out)-1] == '.' {
-		out = out[:len(out)-1]
-	}
-	b.Write(out)
-}
-
-// attr appends an attribute with a coordinate.
-func (b *svg) attr(name string, v float64) {
-	b.WriteByte(' ')
-	b.WriteString(name)
-	b.WriteString(`="`)
-	b.num(v)
-	b.WriteByte('"')
-}
-
-// text appends foreign text, escaped.
-func (b *svg) text(s string) { b.WriteString(html.EscapeString(s)) }
-
-// element appends an element with foreign text.
-func (b *svg) element(name, class, text string) {
-	b.WriteByte('<')
-	b.WriteString(name)
-	if class != "" {
-		b.WriteString(` class="`)
-		b.text(class)
-		b.WriteByte('"')
-	}
-	b.WriteByte('>')
-	b.text(text)
-	b.WriteString("</")
-	b.WriteString(name)
-	b.WriteByte('>')
-}
-
-// A scale maps values to 0 at the bottom and 1 at the top, with evenly spaced marks.
-type scale struct {
-	low, high float64
-	log       bool
-	marks     []float64 // ascending
-}
-
-// linearScale returns a scale from 0 to a round number above all values; negative values extend it.
-func linearScale(low, high float64) scale {
-	low, high = min(low, 0), max(high, 0)
-	if low == 0 && high == 0 {
-		high = 1
-	}
-	step := roundStep((high - low) / 4)
-	low, high = math.Floor(low/step)*step, math.Ceil(high/step-1e-9)*step
-	s := scale{low: low, high: high}
-	for i := 0; ; i++ {
-		v := low + float64(i)*step
-		if v > high+step/2 || i > 12 {
-			return s
-		}
-		s.marks = append(s.marks, v)
-	}
-}
-
-// byteScale returns a linearScale whose marks are round in the unit in which they are formatted.
-func byteScale(low, high float64) scale {
-	size := 1.0
-	for size < 1<<40 && max(high, -low) >= size*1000 {
-		size *= 1 << 10
-	}
-	s := linearScale(low/size, high/size)
-	s.low, s.high = s.low*size, s.high*size
-	for i := range s.marks {
-		s.marks[i] *= size
-	}
-	return s
-}
-
-// roundStep returns the least of 1, 2, 2.5 and 5 times a power of ten that is not less than v.
-func roundStep(v float64) float64 {
-	if !(v > 0) || math.IsInf(v, 0) {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, f := range []float64{1, 2, 2.5, 5, 10} {
-		if f*power >= v*(1-1e-9) {
-			return f * power
-		}
-	}
-	return 10 * power
-}
-
-// logScale returns a scale of whole powers of ten around positive values.
-func logScale(low, high float64) scale {
-	if !(low > 0) || !(high > 0) || math.IsInf(low, 0) || math.IsInf(high, 0) {
-		return linearScale(low, high)
-	}
-	first, last := math.Floor(math.Log10(low)+1e-9), math.Ceil(math.Log10(high)-1e-9)
-	if last <= first {
-		last = first + 1
-	}
-	every := math.Ceil((last - first) / 5)
-	last = first + math.Ceil((last-first)/every)*every
-	s := scale{low: math.Pow(10, first), high: math.Pow(10, last), log: true}
-	for e := first; e <= last; e += every {
-		s.marks = append(s.marks, math.Pow(10, e))
-	}
-	return s
-}
-
-// at returns the position of a value, limited to the scale.
-func (s scale) at(v float64) float64 {
-	low, high := s.low, s.high
-	if s.log {
-		if v <= low {
-			return 0
-		}
-		v, low, high = math.Log(v), math.Log(low), math.Log(high)
-	}
-	return min(max((v-low)/(high-low), 0), 1)
-}
-
-// extent returns the least and the greatest of low, high and the values that are numbers.
-func extent(low, high float64, values []float64) (float64, float64) {
-	for _, v := range values {
-		if isNumber(v) {
-			low, high = min(low, v), max(high, v)
-		}
-	}
-	return low, high
-}
-
-// isNumber reports whether a value can be drawn. Beyond 1e200 arithmetic on a scale would overflow.
-func isNumber(v float64) bool { return math.Abs(v) <= 1e200 }
 
 // A plot is a drawing with its axes.
 type plot struct {
@@ -184,41 +37,41 @@ const (
 
 // html returns the whole figure.
 func (p *plot) html() template.HTML {
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<figure class="chart`)
 	if p.class != "" {
 		b.WriteString(" " + p.class)
 	}
 	b.WriteString(`" id="` + html.EscapeString(p.id) + `"><figcaption>`)
-	b.element("span", "name", p.title)
+	b.Element("span", "name", p.title)
 	if p.shades != "" {
 		b.WriteString(`<span class="legend">1 call<svg class="shades" viewBox="0 0 80 10" aria-hidden="true">`)
 		for i := range heatSteps {
 			b.WriteString(`<rect class="h` + strconv.Itoa(i+1) + `" x="` + strconv.Itoa(10*i) + `" width="10" height="10"/>`)
 		}
 		b.WriteString("</svg>")
-		b.text(p.shades)
+		b.Text(p.shades)
 		b.WriteString("</span>")
 	}
 	if len(p.legend) > 1 {
 		b.WriteString(`<span class="legend">`)
 		for i, name := range p.legend {
 			b.WriteString(`<span class="key"><svg class="swatch c` + strconv.Itoa(i%6+1) + `" viewBox="0 0 14 4" aria-hidden="true"><path d="M0 2H14"/></svg>`)
-			b.text(name)
+			b.Text(name)
 			b.WriteString("</span>")
 		}
 		b.WriteString("</span>")
 	}
 	b.WriteString("</figcaption>")
 	if p.empty {
-		b.element("p", "empty", "No data in this range: "+p.desc)
+		b.Element("p", "empty", "No data in this range: "+p.desc)
 	} else {
 		p.axes(&b)
 	}
 	b.WriteString(`<div class="under">`)
 	if p.table != "" {
 		b.WriteString(`<details class="numbers"><summary>Numbers</summary><div class="scroll" tabindex="0" role="region" aria-label="`)
-		b.text(p.title + " as numbers")
+		b.Text(p.title + " as numbers")
 		b.WriteString(`">` + p.table + `</div></details>`)
 	}
 	b.WriteString(string(promqlBox(p.promql)))
@@ -226,31 +79,31 @@ func (p *plot) html() template.HTML {
 	return template.HTML(b.String())
 }
 
-func (p *plot) axes(b *svg) {
+func (p *plot) axes(b *chart.SVG) {
 	b.WriteString(`<div class="plot"`)
 	if !p.from.IsZero() {
-		b.attr("data-from", float64(p.from.UnixMilli())/1000)
-		b.attr("data-to", float64(p.to.UnixMilli())/1000)
+		b.Attr("data-from", float64(p.from.UnixMilli())/1000)
+		b.Attr("data-to", float64(p.to.UnixMilli())/1000)
 	}
 	for _, d := range p.data {
 		b.WriteString(" data-" + d.Name + `="`)
-		b.text(d.Value)
+		b.Text(d.Value)
 		b.WriteByte('"')
 	}
 	b.WriteString(`><div class="up" aria-hidden="true"><svg>`)
 	for _, m := range p.up {
-		b.axisText(m.text, "100%", percentOf(1-m.at), "end")
+		axisText(b, m.text, "100%", percentOf(1-m.at), "end")
 	}
 	b.WriteString(`</svg></div><svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="`)
-	b.text(p.id + "-t " + p.id + "-d")
+	b.Text(p.id + "-t " + p.id + "-d")
 	b.WriteString(`"><title id="` + html.EscapeString(p.id) + `-t">`)
-	b.text(p.title)
+	b.Text(p.title)
 	b.WriteString(`</title><desc id="` + html.EscapeString(p.id) + `-d">`)
-	var marks svg
+	var marks chart.SVG
 	if !p.from.IsZero() {
 		p.desc += drawMarks(&marks, p.marks, p.from, p.to)
 	}
-	b.text(p.desc)
+	b.Text(p.desc)
 	b.WriteString("</desc>" + p.drawing + marks.String() + `</svg><div class="across" aria-hidden="true"><svg>`)
 	for _, m := range p.across {
 		anchor := "middle"
@@ -260,15 +113,15 @@ func (p *plot) axes(b *svg) {
 		case m.at > 0.97:
 			anchor = "end"
 		}
-		b.axisText(m.text, percentOf(m.at), "50%", anchor)
+		axisText(b, m.text, percentOf(m.at), "50%", anchor)
 	}
 	b.WriteString("</svg></div></div>")
 }
 
 // axisText appends a label to an SVG that is not stretched.
-func (b *svg) axisText(text, x, y, anchor string) {
+func axisText(b *chart.SVG, text, x, y, anchor string) {
 	b.WriteString(`<text x="` + x + `" y="` + y + `" dy=".35em" text-anchor="` + anchor + `">`)
-	b.text(text)
+	b.Text(text)
 	b.WriteString("</text>")
 }
 
@@ -282,9 +135,9 @@ func promqlBox(query string) template.HTML {
 	if query == "" {
 		return ""
 	}
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<details class="promql"><summary>PromQL</summary><div class="copybox"><pre tabindex="0">`)
-	b.element("code", "", query)
+	b.Element("code", "", query)
 	b.WriteString(`</pre><button type="button" class="copy" data-copy hidden>Copy</button></div></details>`)
 	return template.HTML(b.String())
 }

@@ -289,19 +289,3 @@ func TestSparkAndMeter(t *testing.T) {
 		t.Errorf("bars: %s", bars)
 	}
 }
-
-// TestScales expects round marks around the values.
-func TestScales(t *testing.T) {
-	for _, c := range []struct{ low, high float64 }{{0, 0}, {0, 1}, {3, 97}, {-4, 9}, {0, 1e-9}, {0, 1e12}} {
-		s := linearScale(c.low, c.high)
-		if s.low > min(c.low, 0) || s.high < c.high || len(s.marks) < 2 || len(s.marks) > 13 {
-			t.Errorf("%v to %v: %+v", c.low, c.high, s)
-		}
-	}
-	if s := logScale(0.002, 0.5); s.low > 0.0011 || s.high < 0.999 || s.at(0.001) != 0 || math.Abs(s.at(1)-1) > 1e-9 {
-		t.Errorf("2 ms to 500 ms: %+v", s)
-	}
-	if s := logScale(1e-9, 1e9); len(s.marks) > 7 {
-		t.Errorf("18 powers of ten have %d marks", len(s.marks))
-	}
-}

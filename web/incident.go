@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -317,9 +318,9 @@ const (
 // card returns an image of the incident for a chat: a summary as text, and the load as a line with the rise
 // shaded. It requires no style sheet.
 func (i *incident) card() string {
-	var b svg
+	var b chart.SVG
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 400" width="1000" height="400" font-family="system-ui, sans-serif" role="img"><title>`)
-	b.text(i.pageTitle())
+	b.Text(i.pageTitle())
 	b.WriteString(`</title><rect width="1000" height="400" fill="#fcfcfa"/>`)
 	y := 0.0
 	line := func(size int, colour, family, text string) {
@@ -330,9 +331,9 @@ func (i *incident) card() string {
 			if family != "" {
 				b.WriteString(` font-family="` + family + `"`)
 			}
-			b.attr("y", y)
+			b.Attr("y", y)
 			b.WriteString(">")
-			b.text(string(rest[:n]))
+			b.Text(string(rest[:n]))
 			b.WriteString("</text>")
 			rest = rest[n:]
 		}
@@ -355,39 +356,39 @@ func (i *incident) card() string {
 }
 
 // drawLoad draws the load between two heights of the card.
-func (i *incident) drawLoad(b *svg, top, bottom float64) {
+func (i *incident) drawLoad(b *chart.SVG, top, bottom float64) {
 	points := i.load()
 	if points == nil || len(points.Times) < 2 || bottom-top < 40 {
 		return
 	}
-	low, high := extent(math.Inf(1), math.Inf(-1), points.Load)
+	low, high := chart.Extent(math.Inf(1), math.Inf(-1), points.Load)
 	if low > high {
 		return
 	}
-	y := linearScale(low, high)
+	y := chart.LinearScale(low, high)
 	first, length := points.Times[0], float64(points.Times[len(points.Times)-1].Sub(points.Times[0]))
 	at := func(t time.Time) float64 {
 		return 20 + (cardWidth-40)*min(max(float64(t.Sub(first))/length, 0), 1)
 	}
 	if r := i.view.rise; r != nil {
 		b.WriteString(`<rect fill="#f6e7c8"`)
-		b.attr("x", at(r.From))
-		b.attr("y", top)
-		b.attr("width", max(at(r.To)-at(r.From), 1))
-		b.attr("height", bottom-top)
+		b.Attr("x", at(r.From))
+		b.Attr("y", top)
+		b.Attr("width", max(at(r.To)-at(r.From), 1))
+		b.Attr("height", bottom-top)
 		b.WriteString("/>")
 	}
 	b.WriteString(`<path fill="none" stroke="#0b6e75" stroke-width="2" d="`)
 	move := "M"
 	for k, value := range points.Load {
-		if k >= len(points.Times) || !isNumber(value) {
+		if k >= len(points.Times) || !chart.IsNumber(value) {
 			move = "M"
 			continue
 		}
 		b.WriteString(move)
-		b.num(at(points.Times[k]))
+		b.Num(at(points.Times[k]))
 		b.WriteByte(' ')
-		b.num(bottom - (bottom-top)*y.at(value))
+		b.Num(bottom - (bottom-top)*y.At(value))
 		move = "L"
 	}
 	b.WriteString(`"/>`)
@@ -396,13 +397,13 @@ func (i *incident) drawLoad(b *svg, top, bottom float64) {
 			continue
 		}
 		b.WriteString(`<path stroke="#8a5a00" stroke-dasharray="4 3" d="M`)
-		b.num(at(m.At))
+		b.Num(at(m.At))
 		b.WriteByte(' ')
-		b.num(top)
+		b.Num(top)
 		b.WriteString("V")
-		b.num(bottom)
+		b.Num(bottom)
 		b.WriteString(`"><title>`)
-		b.text(plainTimes(m.Name))
+		b.Text(plainTimes(m.Name))
 		b.WriteString("</title></path>")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/history/incidents"
 	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/chart"
 )
 
 // A MarkerSource provides events in the environment of statements. A markers.Store is one.
@@ -143,16 +144,16 @@ func chartMarks(all []markers.Marker) []mark {
 
 // drawMarks draws the newest of the marks that are on the horizontal axis, and returns their description. Each
 // is surrounded by an area in which its title appears.
-func drawMarks(b *svg, marks []mark, from, to time.Time) string {
+func drawMarks(b *chart.SVG, marks []mark, from, to time.Time) string {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m mark) bool { return m.At.Before(from) || m.At.After(to) })
 	newest := marks[max(len(marks)-maxChartMarks, 0):]
 	for _, m := range newest {
 		b.WriteString(`<g class="mark"><title>`)
-		b.text(m.Name)
+		b.Text(m.Name)
 		b.WriteString(`</title>`)
 		for _, class := range []string{"hit", "at"} {
 			b.WriteString(`<path class="` + class + `" d="M`)
-			b.num(float64(m.At.Sub(from)) / float64(to.Sub(from)) * boxWidth)
+			b.Num(float64(m.At.Sub(from)) / float64(to.Sub(from)) * boxWidth)
 			b.WriteString(` 0V200"/>`)
 		}
 		b.WriteString("</g>")

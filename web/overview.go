@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/chart"
 )
 
 const (
@@ -103,30 +104,30 @@ func (s *overviewPage) addStatements(ctx context.Context, o *overview, v *view, 
 	}
 	over, top := s.statements.fitTop(ctx, v, top)
 	ask, lines := s.queries.all(top.Series.Step), chartMarks(marks)
-	chart := func(c lineChart) {
+	draw := func(c lineChart) {
 		c.From, c.To, c.Times, c.Marks = over.From, over.To, top.Series.Times, lines
 		o.Charts = append(o.Charts, c.HTML())
 	}
 	if all := &top.Series; len(all.Calls) > 0 {
-		chart(lineChart{
+		draw(lineChart{
 			ID: "rate", Title: "Statements", Unit: unitRate, Area: true,
 			Series: []series{{"statements", all.Calls}},
 			PromQL: ask.Calls(),
 		})
-		chart(lineChart{
+		draw(lineChart{
 			ID: "latency", Title: "Latency", Unit: unitSeconds, Log: true,
 			Series: []series{{"p50", called(all.P50, all.Calls)}, {"p99", called(all.P99, all.Calls)}, {"p99.9", called(all.P999, all.Calls)}},
 			PromQL: ask.Quantile(0.99),
 		})
 		if top.Total.Errors > 0 {
-			chart(lineChart{
+			draw(lineChart{
 				ID: "errors", Title: "Errors", Unit: unitRate, Area: true,
 				Series: []series{{"errors", all.Errors}},
 				PromQL: ask.Errors(),
 			})
 		}
 	}
-	chart(loadByStatement(top, ask.Top(statements.BySeconds, drawnRows)))
+	draw(loadByStatement(top, ask.Top(statements.BySeconds, drawnRows)))
 }
 
 // fitTop returns the part of the view's range that charts show, and the statements with points over that part: if the history
@@ -156,7 +157,7 @@ func loadByStatement(top *statements.Top, promql string) lineChart {
 		}
 		c.Series = append(c.Series, series{Name: string(name), Values: r.Points})
 		for t := range others {
-			if t < len(r.Points) && isNumber(r.Points[t]) {
+			if t < len(r.Points) && chart.IsNumber(r.Points[t]) {
 				others[t] = max(others[t]-r.Points[t], 0)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/store/promapi"
@@ -364,7 +365,7 @@ func (s *promqlPage) addSeries(ctx context.Context, v *view, d *promqlData, over
 	for _, one := range all {
 		high := math.Inf(-1)
 		for _, p := range one.Values {
-			if isNumber(float64(p.Value)) {
+			if chart.IsNumber(float64(p.Value)) {
 				high = max(high, float64(p.Value))
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -214,8 +215,8 @@ func (row *queryRow) counted(n func(*serverstats.Counts) float64) float64 {
 func sortRows(rows []queryRow, by *queryColumn, ascending bool) {
 	slices.SortStableFunc(rows, func(a, b queryRow) int {
 		x, y := by.value(&a), by.value(&b)
-		if !isNumber(x) || !isNumber(y) {
-			return cmp.Compare(boolInt(isNumber(y)), boolInt(isNumber(x)))
+		if !chart.IsNumber(x) || !chart.IsNumber(y) {
+			return cmp.Compare(boolInt(chart.IsNumber(y)), boolInt(chart.IsNumber(x)))
 		}
 		if ascending {
 			x, y = y, x

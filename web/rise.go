@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -354,7 +355,7 @@ func sidesIn(points *statements.Series, r *rise) (before, within incidents.Side)
 	mean := func(values []float64, from, to int) float64 {
 		sum, n := 0.0, 0.0
 		for i := max(from, 0); i < min(to, len(values)); i++ {
-			if isNumber(values[i]) {
+			if chart.IsNumber(values[i]) {
 				sum, n = sum+values[i], n+1
 			}
 		}
@@ -383,7 +384,7 @@ func othersOf(top *statements.Top, st *statements.Statement, onset incidents.Ons
 		var n, m float64
 		reach := time.Duration(onsetWindow/2) * top.Series.Step
 		for i, v := range values {
-			if i >= len(top.Series.Times) || !isNumber(v) {
+			if i >= len(top.Series.Times) || !chart.IsNumber(v) {
 				continue
 			}
 			switch at := top.Series.Times[i]; {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/taredb/tare/history/incidents"
 	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/store/blocksync"
 )
@@ -141,7 +142,7 @@ func TestCountIntervals(t *testing.T) {
 
 // TestDrawnPaths draws a stroke for each label, and stacks series.
 func TestDrawnPaths(t *testing.T) {
-	var b svg
+	var b chart.SVG
 	tickPath(&b, []tick{{at: 0}, {at: 0.5}, {at: 1}})
 	if got := b.String(); got != `<path class="grid" d="M0 200v6M500 200v6M1000 200v6"/>` {
 		t.Error(got)

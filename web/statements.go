@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/chart"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
 )
@@ -141,7 +142,7 @@ type change struct {
 
 // changeOf compares two values of ranges of the same length.
 func changeOf(now, before float64) change {
-	if !(before > 0) || !isNumber(now) {
+	if !(before > 0) || !chart.IsNumber(now) {
 		return change{}
 	}
 	f := now/before - 1

@@ -3,7 +3,6 @@ package chart
 import (
 	"fmt"
 	"html"
-	"math"
 )
 
 // A Chart is panels that share a title and a legend.
@@ -43,7 +42,6 @@ const (
 	tall   = 280
 	flat   = 110 // height of one of several panels below each other
 
-	ticks      = 6 // approximate number per axis
 	levelColor = "#be123c"
 )
 
@@ -51,9 +49,8 @@ const (
 func (p *Panel) most() (x, y float64) {
 	y = p.Level
 	for _, l := range p.Lines {
-		for i := range l.X {
-			x, y = max(x, l.X[i]), max(y, l.Y[i])
-		}
+		_, x = Extent(0, x, l.X)
+		_, y = Extent(0, y, l.Y)
 	}
 	return x, y
 }
@@ -66,10 +63,11 @@ func (c *Chart) AppendSVG(dst []byte) []byte {
 	}
 	plotWidth := (width-right)/max(1, columns) - left
 	height := top + rows*(plotHeight+gap) + legend
-	dst = fmt.Appendf(dst, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t d" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">`+
+	var b SVG
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t d" font-family="ui-sans-serif, system-ui, sans-serif" font-size="13">`+
 		"\n<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n<rect width=\"%d\" height=\"%d\" rx=\"14\" fill=\"#f8fafc\"/>\n",
 		width, height, html.EscapeString(c.Title), html.EscapeString(c.Desc), width, height)
-	dst = appendText(dst, left, 26, "start", c.Title)
+	b.label(left, 26, "start", c.Title)
 	var common float64
 	for i := range c.Panels {
 		_, y := c.Panels[i].most()
@@ -78,61 +76,69 @@ func (c *Chart) AppendSVG(dst []byte) []byte {
 	for i := range c.Panels {
 		p := &c.Panels[i]
 		v := view{left: left + i*(plotWidth+left), top: top, width: plotWidth, height: plotHeight}
-		v.xEnd, v.yEnd = p.most()
+		x, y := p.most()
 		if c.Stacked {
 			v.left, v.top = left, top+i*(plotHeight+gap)
 		} else {
-			v.yEnd = common
+			y = common
 		}
-		dst = p.append(dst, v, c.XLabel)
+		v.x, v.y = LinearScale(0, x), LinearScale(0, y)
+		p.draw(&b, v, c.XLabel)
 	}
 	if len(c.Panels) > 0 {
-		dst = c.Panels[0].appendLegend(dst, height-14)
+		c.Panels[0].drawLegend(&b, height-14)
 	}
-	return append(dst, "</svg>\n"...)
+	b.WriteString("</svg>\n")
+	return append(dst, b.String()...)
 }
 
-// A view is the position of a panel's plot, and its largest values.
+// A view is the position of a panel's plot, with its scales.
 type view struct {
 	left, top, width, height int
-	xEnd, yEnd               float64
+	x, y                     Scale
 }
 
-func (p *Panel) append(dst []byte, v view, xLabel string) []byte {
-	xStep, xEnd := axis(v.xEnd)
-	yStep, yEnd := axis(v.yEnd)
-	px := func(x float64) float64 { return float64(v.left) + x/xEnd*float64(v.width) }
-	py := func(y float64) float64 { return float64(v.top) + (1-y/yEnd)*float64(v.height) }
+// at returns the positions of points.
+func (v *view) at(x, y float64) (left, top float64) {
+	return float64(v.left) + v.x.At(x)*float64(v.width), float64(v.top) + (1-v.y.At(y))*float64(v.height)
+}
+
+func (p *Panel) draw(b *SVG, v view, xLabel string) {
 	bottom := float64(v.top + v.height)
-	dst = appendText(dst, float64(v.left), float64(v.top-10), "start", p.Title)
+	b.label(float64(v.left), float64(v.top-10), "start", p.Title)
 	if p.To > 0 {
-		dst = fmt.Appendf(dst, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"#e2e8f0\"/>\n", px(p.From), v.top, px(p.To)-px(p.From), v.height)
-		dst = appendText(dst, px(p.From)+4, float64(v.top)+16, "start", p.Band)
+		from, _ := v.at(p.From, 0)
+		to, _ := v.at(p.To, 0)
+		fmt.Fprintf(b, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"#e2e8f0\"/>\n", from, v.top, to-from, v.height)
+		b.label(from+4, float64(v.top)+16, "start", p.Band)
 	}
-	for i := 0; float64(i)*yStep <= yEnd*(1+1e-9); i++ {
-		y := float64(i) * yStep
-		dst = fmt.Appendf(dst, "<path d=\"M%d %.1fh%d\" stroke=\"#cbd5e1\"/>\n", v.left, py(y), v.width)
-		dst = appendText(dst, float64(v.left-8), py(y)+4, "end", tick(y))
+	for _, m := range v.y.Marks {
+		_, y := v.at(0, m)
+		fmt.Fprintf(b, "<path d=\"M%d %.1fh%d\" stroke=\"#cbd5e1\"/>\n", v.left, y, v.width)
+		b.label(float64(v.left-8), y+4, "end", tick(m))
 	}
-	for i := 0; float64(i)*xStep <= xEnd*(1+1e-9); i++ {
-		dst = appendText(dst, px(float64(i)*xStep), bottom+18, "middle", tick(float64(i)*xStep))
+	for _, m := range v.x.Marks {
+		x, _ := v.at(m, 0)
+		b.label(x, bottom+18, "middle", tick(m))
 	}
-	dst = appendText(dst, float64(v.left+v.width), bottom+34, "end", xLabel)
+	b.label(float64(v.left+v.width), bottom+34, "end", xLabel)
 	for _, l := range p.Lines {
-		dst = fmt.Appendf(dst, `<path fill="none" stroke="%s" stroke-width="2" d="`, l.Color)
+		xs, ys := make([]float64, len(l.X)), make([]float64, len(l.X))
 		for i := range l.X {
-			dst = fmt.Appendf(dst, "%c%.1f %.1f", "ML"[min(i, 1)], px(l.X[i]), py(l.Y[i]))
+			xs[i], ys[i] = v.at(l.X[i], l.Y[i])
 		}
-		dst = append(dst, "\"/>\n"...)
+		fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="2" d="`, l.Color)
+		b.Line(xs, ys)
+		b.WriteString("\"/>\n")
 	}
 	if p.Level > 0 {
-		dst = fmt.Appendf(dst, "<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>\n", v.left, py(p.Level), v.width, levelColor)
+		_, y := v.at(0, p.Level)
+		fmt.Fprintf(b, "<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"/>\n", v.left, y, v.width, levelColor)
 	}
-	return dst
 }
 
-// appendLegend names the lines of a panel, which are the same in all.
-func (p *Panel) appendLegend(dst []byte, y int) []byte {
+// drawLegend names the lines of a panel, which are the same in all.
+func (p *Panel) drawLegend(b *SVG, y int) {
 	lines := p.Lines
 	if p.LevelName != "" {
 		lines = append(lines[:len(lines):len(lines)], Line{Name: p.LevelName, Color: levelColor})
@@ -146,31 +152,15 @@ func (p *Panel) appendLegend(dst []byte, y int) []byte {
 		if l.X == nil {
 			dash = ` stroke-dasharray="6 4"`
 		}
-		dst = fmt.Appendf(dst, "<path d=\"M%d %dh24\" stroke=\"%s\" stroke-width=\"3\"%s/>\n", x, y-4, l.Color, dash)
-		dst = appendText(dst, float64(x+32), float64(y), "start", l.Name)
+		fmt.Fprintf(b, "<path d=\"M%d %dh24\" stroke=\"%s\" stroke-width=\"3\"%s/>\n", x, y-4, l.Color, dash)
+		b.label(float64(x+32), float64(y), "start", l.Name)
 		x += 180
 	}
-	return dst
 }
 
-func appendText(dst []byte, x, y float64, anchor, text string) []byte {
-	return fmt.Appendf(dst, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"#334155\">%s</text>\n", x, y, anchor, html.EscapeString(text))
-}
-
-// axis returns steps of 1, 2 or 5 times a power of ten for an axis from 0, and its end, which is a multiple
-// of the step.
-func axis(most float64) (step, end float64) {
-	if most <= 0 {
-		return 1, 1
-	}
-	rough := most / ticks
-	power := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if step = m * power; step >= rough {
-			break
-		}
-	}
-	return step, step * math.Ceil(most/step)
+// label appends a text at a position.
+func (b *SVG) label(x, y float64, anchor, text string) {
+	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"#334155\">%s</text>\n", x, y, anchor, html.EscapeString(text))
 }
 
 // tick formats a number on an axis.

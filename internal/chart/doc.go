@@ -1,3 +1,3 @@
-// Package chart draws lines over time as SVG: one panel, or several side by side with one scale, or
-// below each other with a scale each.
+// Package chart draws charts as SVG: scales with round marks, lines and areas with gaps, and whole drawings of lines over
+// time: one panel, or several side by side with one scale, or below each other with a scale each.
 package chart
