@@ -48,9 +48,8 @@ func (p *followPhase) follow(ctx context.Context) error {
 	pace := p.pacer.Stream(tick.Process())
 	defer pace.Close()
 	f, err := follow.New(follow.Options{
-		Source: p.from, Tables: p.tables, From: from, State: p.stream.record, Writer: p.newWriter, Workers: p.o.Workers,
-		Ignore: p.o.IgnoreStatements, Patience: p.o.Patience, UntilCaughtUp: p.o.UntilCaughtUp, Heartbeat: p.stream.heart, Pace: pace,
-		Turn: p.o.merge.applying(), Waits: p.o.waits, Observe: p.o.Observe, Count: p.o.Metrics.applied, Heap: p.o.Metrics.changeBytes(),
+		Source: p.from, Tables: p.tables, From: from, State: p.stream.record, Writer: p.newWriter,
+		UntilCaughtUp: p.o.UntilCaughtUp, Heartbeat: p.stream.heart, Pace: pace, Turn: p.o.merge.applying(), Shared: p.streams(),
 	})
 	if err != nil {
 		return err

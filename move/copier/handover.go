@@ -44,8 +44,8 @@ func (p *handOverPhase) open(ctx context.Context) error {
 	p.cut, err = cutover.Open(ctx, p.o.Cutover, cutover.Copy{
 		Source: p.from, Sources: sources, Target: p.o.To, To: p.to, State: p.state.Followed(p.source, p.o.Tables),
 		Specs: p.o.Tables, Tables: p.tables, Writer: p.newWriter, Follow: p.o.Follow, Restart: p.o.Restart,
-		Patience: p.o.Patience, Workers: p.o.Workers, Ignore: p.o.IgnoreStatements, Count: p.o.Metrics.applied, Heap: p.o.Metrics.changeBytes(),
-		NewHeartbeat: p.newHeart, Waits: p.o.waits, Observe: p.o.Observe, Unequal: p.monitor.unequal, Watch: func(f *follow.Follower, phase telemetry.RunPhase) { p.monitor.watch(f, phase) },
+		Shared: p.streams(), NewHeartbeat: p.newHeart, Unequal: p.monitor.unequal,
+		Watch: func(f *follow.Follower, phase telemetry.RunPhase) { p.monitor.watch(f, phase) },
 	})
 	return err
 }

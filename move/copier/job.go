@@ -88,6 +88,14 @@ func (j *job) shortViews() bool {
 	return j.o.Follow && !slices.ContainsFunc(j.tables, (*tabledef.Table).StoresGenerated)
 }
 
+// streams returns the options of all streams of changes.
+func (j *job) streams() follow.Shared {
+	return follow.Shared{
+		Workers: j.o.Workers, Ignore: j.o.IgnoreStatements, Patience: j.o.Patience, Waits: j.o.waits, Observe: j.o.Observe,
+		Count: j.o.Metrics.applied, Heap: j.o.Metrics.changeBytes(),
+	}
+}
+
 // newHeart returns the heart of a stream of changes from a server, or nil if heartbeats are off.
 func (j *job) newHeart(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat {
 	if j.o.Heartbeat.Off || len(tables) == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -59,12 +60,12 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 		c := &Cutover{
 			o: options, back: back, state: record{&state.Following{State: state.State{Schema: state.DefaultStateSchema}}},
 			copy: Copy{
-				Target: cfg, Specs: specs, Patience: testwait.Limit,
-				Observe: func(e telemetry.Event) {
+				Target: cfg, Specs: specs,
+				Shared: follow.Shared{Patience: testwait.Limit, Observe: func(e telemetry.Event) {
 					mu.Lock()
 					defer mu.Unlock()
 					reported = append(reported, e.Text)
-				},
+				}},
 			},
 		}
 		if err := c.describeReversed(t.Context()); err != nil {

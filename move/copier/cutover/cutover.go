@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/gateway/gatewayclient"
@@ -17,7 +16,6 @@ import (
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Copy is the copy whose clients are switched.
@@ -32,17 +30,12 @@ type Copy struct {
 	Writer  func() *state.Writer // returns a new writer to the target
 
 	Follow, Restart bool
-	Patience        time.Duration
-	Workers         int // of the reverse stream, as are Ignore and Count
-	Ignore          []sqldigest.Digest
-	Count           func(*follow.Counts)
-	Heap            *atomic.Int64 // see follow.Options
+
+	follow.Shared // also of the reverse stream
 
 	// NewHeartbeat returns the heart of a stream, or nil if heartbeats are off.
 	NewHeartbeat func(source binlog.Follower, copy string, tables []*tabledef.Table) *follow.Heartbeat
 
-	Waits   *telemetry.Waits
-	Observe func(telemetry.Event)
 	Unequal func() int                                     // returns the number of rows known to differ
 	Watch   func(f *follow.Follower, p telemetry.RunPhase) // called when a stream starts
 }

@@ -143,8 +143,8 @@ func (k *copied) follower() *follow.Follower {
 		k.from = recorded
 	}
 	f, err := follow.New(follow.Options{
-		Source: k.s.source, Tables: []*tabledef.Table{k.table}, From: k.from, State: k.state, Workers: 1, Patience: testwait.Limit, Heartbeat: k.heart(k.s.source),
-		Writer: func() *state.Writer { return k.writer(k.s.direct) }, Waits: k.s.waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {},
+		Source: k.s.source, Tables: []*tabledef.Table{k.table}, From: k.from, State: k.state, Heartbeat: k.heart(k.s.source), Writer: func() *state.Writer { return k.writer(k.s.direct) },
+		Shared: follow.Shared{Workers: 1, Patience: testwait.Limit, Waits: k.s.waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {}},
 	})
 	k.s.must(err)
 	return f

@@ -165,8 +165,9 @@ func (k *cut) options() *Options {
 func (k *cut) of() Copy {
 	return Copy{
 		Source: k.s.source, Sources: []string{"source"}, Target: k.s.through, To: k.s.c, State: k.state, Specs: []tabledef.Spec{*k.table.Spec}, Tables: []*tabledef.Table{k.table},
-		Writer: func() *state.Writer { return k.writer(k.s.through) }, Follow: true, Patience: testwait.Limit, Workers: 1, Count: func(*follow.Counts) {}, Waits: k.s.waits,
-		Observe: func(telemetry.Event) {}, Unequal: func() int { return 0 }, Watch: func(*follow.Follower, telemetry.RunPhase) {},
+		Writer: func() *state.Writer { return k.writer(k.s.through) }, Follow: true,
+		Shared:  follow.Shared{Workers: 1, Patience: testwait.Limit, Waits: k.s.waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {}},
+		Unequal: func() int { return 0 }, Watch: func(*follow.Follower, telemetry.RunPhase) {},
 	}
 }
 

@@ -128,10 +128,11 @@ func (c *Cutover) reverse(ctx context.Context) error {
 	}
 	defer state.CloseLease(there.c) // its writes are committed
 	h := c.copy.NewHeartbeat(c.back, there.state.ID, c.reversed)
+	shared := c.copy.Shared
+	shared.Observe = c.observeBack
 	f, err := follow.New(follow.Options{
 		Source: c.back, Tables: c.reversed, From: from, State: there.state, Writer: func() *state.Writer { return c.backWriter(there) },
-		Workers: c.copy.Workers, Ignore: c.copy.Ignore, Patience: c.copy.Patience, Heartbeat: h,
-		Waits: c.copy.Waits, Observe: c.observeBack, Count: c.copy.Count, Heap: c.copy.Heap,
+		Heartbeat: h, Shared: shared,
 	})
 	if err != nil {
 		return err

@@ -110,8 +110,9 @@ func (c *copied) follow() {
 	c.must(err)
 	waits := &telemetry.Waits{Observe: func(telemetry.Event) {}}
 	c.follower, err = follow.New(follow.Options{
-		Source: source, Tables: c.tables, From: from, State: c.st.Followed("source", []tabledef.Spec{*c.tables[0].Spec, *c.tables[1].Spec}), Workers: 1, Patience: time.Minute,
-		Writer: func() *state.Writer { return c.writer(c.direct) }, Waits: waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {},
+		Source: source, Tables: c.tables, From: from, State: c.st.Followed("source", []tabledef.Spec{*c.tables[0].Spec, *c.tables[1].Spec}),
+		Writer: func() *state.Writer { return c.writer(c.direct) },
+		Shared: follow.Shared{Workers: 1, Patience: time.Minute, Waits: waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {}},
 	})
 	c.must(err)
 	ended := make(chan error, 1)

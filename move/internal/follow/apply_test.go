@@ -228,7 +228,7 @@ func applyAllocs(t *testing.T) (cases []alloctest.Case) {
 	}
 	for _, loose := range []bool{false, true} {
 		a := newApplier([]applyTable{{sql: sql, loose: loose, cascades: cascades}}, 2)
-		f, s := &Follower{o: Options{Heap: new(atomic.Int64)}}, &slot{applier: a}
+		f, s := &Follower{o: Options{Shared: Shared{Heap: new(atomic.Int64)}}}, &slot{applier: a}
 		cases = append(cases, alloctest.Case{Name: fmt.Sprintf("34 changes as statements, loose %v", loose), Op: func() error {
 			if err := a.plan(&b.ChangeBatch); err != nil {
 				return err

@@ -164,11 +164,11 @@ func TestTargetFaults(t *testing.T) {
 		}
 		waits := &telemetry.Waits{Observe: func(telemetry.Event) {}}
 		f, err := New(Options{
-			Source: script, Tables: []*tabledef.Table{table}, From: from, State: following, Workers: workers, Patience: time.Minute,
+			Source: script, Tables: []*tabledef.Table{table}, From: from, State: following,
 			Writer: func() *state.Writer {
 				return &state.Writer{Cfg: cfg, State: st, Patience: time.Minute, Follows: true, Waits: waits, Observe: func(telemetry.Event) {}}
 			},
-			UntilCaughtUp: true, Waits: waits, Observe: func(telemetry.Event) {}, Count: func(*Counts) {},
+			UntilCaughtUp: true, Shared: Shared{Workers: workers, Patience: time.Minute, Waits: waits, Observe: func(telemetry.Event) {}, Count: func(*Counts) {}},
 		})
 		must(err)
 		err = f.Run(t.Context())

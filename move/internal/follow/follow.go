@@ -73,13 +73,10 @@ type Options struct {
 	Tables []*tabledef.Table
 	From   binlog.Position // everything before it is in the target
 
-	State   *state.Following     // records the position in the target
-	Writer  func() *state.Writer // returns a new writer to the target
-	Workers int                  // writers until the target has caught up
+	State  *state.Following     // records the position in the target
+	Writer func() *state.Writer // returns a new writer to the target
 
-	Ignore        []sqldigest.Digest // statements in the log to ignore: they change no table
-	Patience      time.Duration      // how long to retry an unreachable source
-	UntilCaughtUp bool               // stop when the target has caught up, if MayEnd allows it
+	UntilCaughtUp bool // stop when the target has caught up, if MayEnd allows it
 
 	Heartbeat *Heartbeat       // proves the lag; nil: no heartbeats
 	Pace      *throttle.Stream // nil: no throttle
@@ -87,6 +84,15 @@ type Options struct {
 	// Turn, unless nil, is a semaphore that followers of several sources share: one at a time has a transaction that inserts rows into a table with
 	// several unique keys. Such transactions lock rows beside theirs, and would be rolled back in favor of each other.
 	Turn chan struct{}
+
+	Shared
+}
+
+// Shared are the options that are the same for all streams of a copy, to its target and back.
+type Shared struct {
+	Workers  int                // writers until the target has caught up
+	Ignore   []sqldigest.Digest // statements in the log to ignore: they change no table
+	Patience time.Duration      // how long to retry an unreachable source
 
 	Heap *atomic.Int64 // counts the heap bytes of the batches in flight and their statements; nil: they are not counted
 

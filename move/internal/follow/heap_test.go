@@ -18,7 +18,7 @@ func TestWeigh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Follower{o: Options{Heap: new(atomic.Int64)}}
+	f := &Follower{o: Options{Shared: Shared{Heap: new(atomic.Int64)}}}
 	const slots = 3
 	all := make([]*slot, 0, slots)
 	r, err := heaptest.Compare(slots, func(i int) *slot {

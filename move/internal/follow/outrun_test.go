@@ -36,14 +36,14 @@ func TestOutrun(t *testing.T) {
 	var last *telemetry.Lag
 	f := &Follower{
 		now: func() time.Time { return now }, changed: make(chan struct{}), stop: make(chan struct{}),
-		o: Options{Source: writingSource{now: &now}, From: at(0), Observe: func(e telemetry.Event) {
+		o: Options{Source: writingSource{now: &now}, From: at(0), Shared: Shared{Observe: func(e telemetry.Event) {
 			if e.Kind == telemetry.EventOutrun {
 				notified = append(notified, e.Text)
 			}
 			if e.Kind == telemetry.EventLag {
 				last = e.Lag
 			}
-		}},
+		}}},
 		applied: at(20e6 * 900),
 	}
 	w := lagWatch{f: f}

@@ -46,7 +46,7 @@ func TestEndOfLog(t *testing.T) {
 		{endedSource{positionErr: &mysqlconn.ServerError{Number: 1053, State: "08S01", Message: "Server shutdown in progress"}}, binlog.Position{}, -1, false},
 		{endedSource{positionErr: denied}, at(9), -1, true},
 	} {
-		f, err := New(Options{Source: &tt.source, From: at(1), Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}, Observe: func(telemetry.Event) {}, Count: func(*Counts) {}})
+		f, err := New(Options{Source: &tt.source, From: at(1), Shared: Shared{Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}, Observe: func(telemetry.Event) {}, Count: func(*Counts) {}}})
 		if err != nil {
 			t.Fatal(err)
 		}
