@@ -40,24 +40,7 @@ type rowsPhase struct {
 
 // run runs the workers until the machine returns stop.
 func (p *rowsPhase) run(ctx context.Context) error {
-	p.findLastKeys(ctx)
-	p.mu.Lock() // status may be requested concurrently
-	p.changed.L = &p.mu
-	progress := make([]tableProgress, len(p.tables))
-	p.rows, p.bytes, p.before = make([]int64, len(p.tables)), make([]int64, len(p.tables)), make([]int, len(p.tables))
-	p.estimates = make([]telemetry.Estimate, len(p.tables))
-	for i, t := range p.tables {
-		progress[i], p.rows[i] = progressOf(t)
-		p.before[i] = progress[i].done
-		p.resumeEstimate(i, t)
-	}
-	p.rowsBefore, p.started = slices.Clone(p.rows), time.Now()
-	p.sizes = make([]tabledef.Sizing, len(p.tables))
-	for i := range p.sizes {
-		p.sizes[i].Short = p.o.Throttle.Limited()
-	}
-	p.machine = newMachine(progress, p.o.Workers)
-	p.mu.Unlock()
+	p.resume(ctx)
 	for i, t := range p.tables {
 		p.o.Observe(telemetry.Event{
 			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: p.before[i], Rows: p.copied(i), RowsEstimate: t.Source.RowsEstimate,
@@ -78,6 +61,28 @@ func (p *rowsPhase) run(ctx context.Context) error {
 	}
 	workers.Wait()
 	return p.err
+}
+
+// resume has the machine start where earlier runs have stopped.
+func (p *rowsPhase) resume(ctx context.Context) {
+	p.findLastKeys(ctx)
+	p.mu.Lock() // status may be requested concurrently
+	defer p.mu.Unlock()
+	p.changed.L = &p.mu
+	progress := make([]tableProgress, len(p.tables))
+	p.rows, p.bytes, p.before = make([]int64, len(p.tables)), make([]int64, len(p.tables)), make([]int, len(p.tables))
+	p.estimates = make([]telemetry.Estimate, len(p.tables))
+	for i, t := range p.tables {
+		progress[i], p.rows[i] = progressOf(t)
+		p.before[i] = progress[i].done
+		p.resumeEstimate(i, t)
+	}
+	p.rowsBefore, p.started = slices.Clone(p.rows), time.Now()
+	p.sizes = make([]tabledef.Sizing, len(p.tables))
+	for i := range p.sizes {
+		p.sizes[i].Short = p.o.Throttle.Limited()
+	}
+	p.machine = newMachine(progress, p.o.Workers)
 }
 
 // progressOf returns the state from which the machine resumes the table.
