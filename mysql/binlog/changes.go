@@ -75,7 +75,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	if o.From.IsZero() {
 		return nil, ErrNoPosition
 	}
-	c := &changes{d: d, o: o, r: logReader{ignore: o.Ignore, names: make(map[string]int)}}
+	c := &changes{d: d, o: o, r: logReader{statementText: statementText{ignore: o.Ignore}, names: make(map[string]int)}}
 	var err error
 	if o.Run != "" && o.From.GTID == "" && o.From.Heartbeat == "" {
 		if o.From, err = d.namePosition(ctx, o.From); err != nil {
@@ -102,7 +102,7 @@ func (c *changes) startAt(p Position) (err error) {
 	if r.gtids, err = parseGTIDs(p.GTID); err != nil {
 		return err
 	}
-	r.uptoFile, r.uptoOffset, r.skip, r.preparedMost = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
+	r.uptoFile, r.uptoOffset, r.skip, r.xas.most = p.File, p.Offset, c.o.Skip, c.o.PreparedBytes
 	r.maps = make(map[uint64]*tableMap)
 	r.beats.start(c.o.Run, rowstream.Schemas(c.o.Tables))
 	r.beats.mark, err = parseMark(p.Heartbeat)
@@ -316,7 +316,7 @@ var ErrClosed = errors.New("the reading of the binary log was closed")
 // fill reads events until the batch must be returned.
 func (c *changes) fill(ctx context.Context) error {
 	var began time.Time // when the batch got its first change
-	for c.r.size() < c.o.BatchBytes {
+	for c.r.batch.size() < c.o.BatchBytes {
 		wait := 3 * c.o.Heartbeat
 		if c.reports() {
 			if began.IsZero() {

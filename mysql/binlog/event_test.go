@@ -106,7 +106,7 @@ func newLogReader(f followedTable, gtid string) (*logReader, *ChangeBatch) {
 	if err != nil {
 		panic(err)
 	}
-	r := &logReader{tables: []followedTable{f}, names: map[string]int{"f\x00t": 0}, maps: map[uint64]*tableMap{}, gtids: g, uptoFile: "log.1", uptoOffset: 4}
+	r := &logReader{tables: []followedTable{f}, names: map[string]int{"f\x00t": 0}, tableMaps: tableMaps{maps: map[uint64]*tableMap{}}, gtids: g, uptoFile: "log.1", uptoOffset: 4}
 	b := &ChangeBatch{}
 	r.startBatch(b, []int{f.columns()}, 1<<20)
 	r.resetConnection()

@@ -17,10 +17,10 @@ func (c *changes) hold() {
 // heapBytes returns the heap bytes of the memory that the reader keeps between batches, besides that for the tables that it follows.
 func (r *logReader) heapBytes() int64 {
 	n := r.mapBytes + r.row.HeapBytes() + int64(heapsize.Bytes(r.inflate.out)+heapsize.Bytes(r.unpack.out)+heapsize.Slice(r.view)+heapsize.Slice(r.savepoints))
-	if r.xa != nil {
-		n += r.xa.heapBytes()
+	if r.xas.open != nil {
+		n += r.xas.open.heapBytes()
 	}
-	for id, x := range r.prepared {
+	for id, x := range r.xas.prepared {
 		n += int64(heapsize.String(id)) + x.heapBytes()
 	}
 	return n
@@ -31,18 +31,24 @@ func (x *preparedXA) heapBytes() int64 {
 	return int64(heapsize.Object(unsafe.Sizeof(*x), true)) + x.rows.HeapBytes()
 }
 
-// forgetMap removes the description of a table.
-func (r *logReader) forgetMap(id uint64) {
-	if m := r.maps[id]; m != nil {
-		r.mapBytes -= m.heapBytes()
-		delete(r.maps, id)
+// tableMaps are the descriptions of the tables' rows, by the ids of the log.
+type tableMaps struct {
+	maps     map[uint64]*tableMap
+	mapBytes int64 // heap bytes of its elements
+}
+
+// forget removes the description of a table.
+func (t *tableMaps) forget(id uint64) {
+	if m := t.maps[id]; m != nil {
+		t.mapBytes -= m.heapBytes()
+		delete(t.maps, id)
 	}
 }
 
-// forgetMaps removes the descriptions of tables.
-func (r *logReader) forgetMaps() {
-	clear(r.maps)
-	r.mapBytes = 0
+// clear removes the descriptions of tables.
+func (t *tableMaps) clear() {
+	clear(t.maps)
+	t.mapBytes = 0
 }
 
 // heapBytes returns the heap bytes of a description.

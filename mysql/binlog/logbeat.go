@@ -128,29 +128,27 @@ func (r *logReader) beatRows(schema int, rest []byte, kind ChangeKind, compresse
 	return nil
 }
 
-// beatCommitted records the heartbeat of the group that ends. The reader's position is still the group's
-// start.
-func (r *logReader) beatCommitted() {
-	b := &r.beats
+// committed records the heartbeat of the group that ends. The position is the group's start.
+func (b *beatLog) committed(file string, offset uint64, group *pendingGTID, before *gtids) {
 	b.open = false
 	b.seen[b.openSchema] = max(b.seen[b.openSchema], b.openNumber)
 	b.number = slices.Min(b.seen)
 	if b.openSchema != 0 {
 		return
 	}
-	b.mark = mark{token: string(b.prefix) + fmt.Sprintf("%0*x", tokenDigits, b.openNumber), file: r.uptoFile, offset: r.uptoOffset}
-	switch r.pending.mode {
+	b.mark = mark{token: string(b.prefix) + fmt.Sprintf("%0*x", tokenDigits, b.openNumber), file: file, offset: offset}
+	switch group.mode {
 	case mariaGTIDs:
-		if r.gtids.mode != mariaGTIDs {
+		if before.mode != mariaGTIDs {
 			break
 		}
-		if b.mark.gtid = r.gtids.domain(r.pending.maria.domain); b.mark.gtid == "" {
-			one := gtids{maria: []mariaGTID{r.pending.maria}, mode: mariaGTIDs}
+		if b.mark.gtid = before.domain(group.maria.domain); b.mark.gtid == "" {
+			one := gtids{maria: []mariaGTID{group.maria}, mode: mariaGTIDs}
 			b.mark.gtid = firstMark + one.String()
 		}
 	case mysqlGTIDs:
 		var one gtids
-		one.addMySQL(r.pending.source, r.pending.number)
+		one.addMySQL(group.source, group.number)
 		b.mark.gtid = one.String()
 	}
 }

@@ -97,11 +97,11 @@ func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 	}
 	for _, ref := range l.maps[id] {
 		switch {
-		case ref.number < 0 || r.filtered(ref):
+		case ref.number < 0 || ref.filtered(r.tables):
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged")
 		case r.before(&r.tables[ref.child]): // its rows are later than the change, unless that is only prepared
-			if r.xa != nil && !slices.Contains(r.xa.missed, ref.child) {
-				r.xa.missed = append(r.xa.missed, ref.child)
+			if r.xas.open != nil && !slices.Contains(r.xas.open.missed, ref.child) {
+				r.xas.open.missed = append(r.xas.open.missed, ref.child)
 			}
 		case m == nil || m.table != ref.parent:
 			return r.unloggedCascade(ref, "what "+ref.text+" does to its rows is not logged, and the table that it refers to is followed from a later position only")
@@ -113,8 +113,8 @@ func (r *logReader) checkCascade(id uint64, e *event, kind ChangeKind) error {
 }
 
 // filtered reports whether rows of a key's tables are filtered or not followed.
-func (r *logReader) filtered(ref cascadeRef) bool {
-	return ref.parent < 0 || r.tables[ref.child].filter != nil || r.tables[ref.parent].filter != nil
+func (ref cascadeRef) filtered(tables []followedTable) bool {
+	return ref.parent < 0 || tables[ref.child].filter != nil || tables[ref.parent].filter != nil
 }
 
 func (r *logReader) unloggedCascade(ref cascadeRef, what string) error {

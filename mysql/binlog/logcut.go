@@ -58,7 +58,7 @@ func (r *logReader) cutOff(before *gtids) error {
 		return r.stop(StopRolledBack, "", fmt.Sprintf("a transaction in %s was cut off when the source was killed, which rolled it back; it is larger than a batch, and a part of it was applied", r.openFile),
 			"copy the tables again (--restart)", nil)
 	}
-	r.dropXA()
+	r.xas.drop()
 	cut(r.batch, r.first)
 	r.open, r.single, r.ours, r.pending = false, false, false, pendingGTID{}
 	r.scanned(false)

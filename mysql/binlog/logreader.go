@@ -8,7 +8,6 @@ import (
 
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A logReader turns the events of a binary log into changes in a batch, and the position that was read. It
@@ -20,8 +19,8 @@ import (
 type logReader struct {
 	tables []followedTable
 	names  map[string]int // schema, NUL, name: index in tables
-	maps   map[uint64]*tableMap
-	batch  *ChangeBatch
+	tableMaps
+	batch *ChangeBatch
 
 	checksum bool   // events have one
 	maria    bool   // the server is MariaDB, by its version
@@ -45,20 +44,15 @@ type logReader struct {
 	first      int    // index of the group's first change in the batch
 	savepoints []savepoint
 
-	xa           *preparedXA            // if the group is an XA transaction; otherwise nil
-	prepared     map[string]*preparedXA // prepared transactions, by identifier
-	preparedSize int                    // bytes of rows in them and in xa
-	preparedMost int                    // the limit of preparedSize
-	reread       *rereadXA              // an XA transaction whose commit was read, and whose changes come next; nil: none
-	only         *onlyXA                // the only group that is read; nil: all are
-	columns      []int                  // of the returned rows, by table
-	mapBytes     int64                  // heap bytes of maps' elements
+	xas     preparedLog
+	reread  *rereadXA // an XA transaction whose commit was read, and whose changes come next; nil: none
+	only    *onlyXA   // the only group that is read; nil: all are
+	columns []int     // of the returned rows, by table
 
 	// scan is called with changes of definitions, and rows are not decoded; nil: rows are read.
 	scan func(SchemaChange)
 
-	ignore   []sqldigest.Digest // of statements that are skipped
-	digester sqldigest.Digester
+	statementText
 
 	beats    beatLog
 	cascades cascadeLog
@@ -66,7 +60,6 @@ type logReader struct {
 	unpack   unpacker
 	row      rowstream.Batch // an image before the filter
 	view     mysqlwire.TextRow
-	query    query
 }
 
 // A pendingGTID is the GTID of the current group.
@@ -107,7 +100,7 @@ func (r *logReader) startBatch(b *ChangeBatch, columns []int, limit int) {
 	r.batch, r.columns, r.moved = b, columns, false
 	r.first, r.handed = 0, max(r.rows, r.skip)
 	for i := range r.savepoints {
-		if r.xa == nil {
+		if r.xas.open == nil {
 			r.savepoints[i].changes = 0
 		}
 	}
@@ -135,9 +128,9 @@ func (r *logReader) between() bool { return !r.open && r.skip == 0 }
 
 // resetConnection resets the state of one connection: the group is read again.
 func (r *logReader) resetConnection() {
-	r.forgetMaps()
+	r.tableMaps.clear()
 	clear(r.cascades.maps)
-	r.dropXA()
+	r.xas.drop()
 	r.skip, r.rows = max(r.skip, r.rows), 0
 	r.open, r.single, r.pending = false, false, pendingGTID{}
 	r.file, r.offset, r.checksum = r.uptoFile, r.uptoOffset, false
@@ -223,7 +216,7 @@ func (r *logReader) rotate(e *event) error {
 		return r.unknown("the end of a log file", errShortEvent)
 	}
 	r.file, r.offset = string(e.body[8:]), binary.LittleEndian.Uint64(e.body)
-	r.forgetMaps()
+	r.tableMaps.clear()
 	if e.flags&eventArtificial == 0 {
 		r.advanceUpto()
 	}
@@ -246,7 +239,7 @@ func (r *logReader) event(e *event) error {
 	case eventMariaGTIDList:
 		return r.gtidList(e)
 	case eventXID:
-		r.commitXA(e, "", r.xa)
+		r.commitXA(e, "", r.xas.open)
 		return nil
 	case eventQuery, eventQueryCompressed:
 		return r.queryEvent(e)
@@ -274,7 +267,7 @@ func (r *logReader) gtid(e *event) error {
 	}
 	r.openFile = r.file
 	r.open, r.single, r.pending = true, false, pendingGTID{}
-	r.dropXA()
+	r.xas.drop()
 	switch b := e.body; e.kind {
 	case eventMariaGTID:
 		var ok bool
@@ -338,7 +331,7 @@ func (r *logReader) close(e *event) {
 	}
 	r.scanned(true)
 	if r.beats.open {
-		r.beatCommitted()
+		r.beats.committed(r.uptoFile, r.uptoOffset, &r.pending, &r.gtids)
 	}
 	switch {
 	case r.gtids.mode == mariaGTIDs && r.pending.mode == mariaGTIDs:
@@ -349,7 +342,7 @@ func (r *logReader) close(e *event) {
 	if e.seconds != 0 {
 		r.seconds = e.seconds
 	}
-	r.open, r.single, r.ours, r.pending, r.xa = false, false, false, pendingGTID{}, nil
+	r.open, r.single, r.ours, r.pending, r.xas.open = false, false, false, pendingGTID{}, nil
 	r.rows, r.skip, r.handed, r.first = 0, 0, 0, len(r.batch.Changes)
 	r.savepoints = r.savepoints[:0]
 	r.uptoFile, r.uptoOffset, r.moved = r.file, r.offset, true
@@ -359,8 +352,8 @@ func (r *logReader) close(e *event) {
 func (r *logReader) rollBack(e *event) error {
 	r.beats.open = false
 	r.scanned(false)
-	if r.xa != nil {
-		r.dropXA()
+	if r.xas.open != nil {
+		r.xas.drop()
 	} else if err := r.undo(savepoint{changes: r.first}); err != nil {
 		return err
 	}
@@ -370,11 +363,11 @@ func (r *logReader) rollBack(e *event) error {
 
 // undo removes the changes after a savepoint from the batch.
 func (r *logReader) undo(to savepoint) error {
-	if r.xa == nil && to.rows < r.handed && r.ours {
+	if r.xas.open == nil && to.rows < r.handed && r.ours {
 		return r.stop(StopRolledBack, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
 			"copy the tables again with --restart, while no transaction of this size is rolled back to a savepoint", nil)
 	}
-	if r.xa == nil || !r.xa.dropped {
+	if r.xas.open == nil || !r.xas.open.dropped {
 		cut(r.out(), to.changes)
 	}
 	return nil
@@ -417,9 +410,9 @@ func (r *logReader) tableMap(e *event) error {
 	r.cascades.tableMap(id, schema, name)
 	number, ok := r.names[string(append(append(append(key[:0], schema...), 0), name...))]
 	if !ok || r.before(&r.tables[number]) {
-		r.forgetMap(id) // it is reused
+		r.tableMaps.forget(id) // it is reused
 		if ok {
-			r.skipInXA(id, number)
+			r.xas.skip(id, number)
 		}
 		r.beats.tableMap(id, schema, name)
 		return nil
@@ -450,16 +443,18 @@ func (r *logReader) tableMap(e *event) error {
 }
 
 // before reports whether the group is before the position at which a table's rows were copied.
-func (r *logReader) before(f *followedTable) bool { return r.isBefore(&f.start) }
+func (r *logReader) before(f *followedTable) bool {
+	return f.start.isAfter(r.uptoFile, r.uptoOffset, &r.pending)
+}
 
-// isBefore reports whether the group is before a position. Files and offsets are valid on one server: after a
-// failover the position may be another server's, so its GTIDs must include the group too. A group that is
+// isAfter reports whether the group at a position of the log is before the place. Files and offsets are valid on one server: after a
+// failover the place may be another server's, so its GTIDs must include the group too. A group that is
 // skipped wrongly is lost; one that is not skipped is only read twice.
-func (r *logReader) isBefore(p *place) bool {
-	if p.at.IsZero() || (Position{File: r.uptoFile, Offset: r.uptoOffset}).Compare(p.at) >= 0 {
+func (p *place) isAfter(file string, offset uint64, group *pendingGTID) bool {
+	if p.at.IsZero() || (Position{File: file, Offset: offset}).Compare(p.at) >= 0 {
 		return false
 	}
-	return p.gtids.mode == noGTID || r.pending.mode == noGTID || p.gtids.contains(&r.pending)
+	return p.gtids.mode == noGTID || group.mode == noGTID || p.gtids.contains(group)
 }
 
 // rowsEvent processes rows.
@@ -476,7 +471,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		if schema, ok := r.beats.tables[id]; ok {
 			return r.beatRows(schema, rest, kind, compressed)
 		}
-		r.missInXA(id)
+		r.xas.miss(id)
 		return nil // the table is not followed, or later
 	}
 	f := &r.tables[m.table]
@@ -489,7 +484,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 		rows.rows, err = r.inflate.inflate(rows.rows)
 	}
 	r.open, r.ours = true, true
-	if err == nil && r.xa != nil && r.xa.dropped {
+	if err == nil && r.xas.open != nil && r.xas.open.dropped {
 		return nil
 	}
 	for err == nil && len(rows.rows) > 0 {
@@ -498,8 +493,8 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	if errors.Is(err, errUnderivable) {
 		return err
 	}
-	if err == nil && r.xa != nil {
-		r.holdXA()
+	if err == nil && r.xas.open != nil {
+		r.xas.hold()
 	}
 	return r.stopRows(f, err)
 }
@@ -520,11 +515,11 @@ func (r *logReader) change(rows *rowsEvent, m *tableMap, f *followedTable) (err 
 		t.Bytes, t.Rows = t.Bytes[:mark], images
 		return err
 	}
-	if r.xa == nil { // an XA transaction is returned as a whole
+	if r.xas.open == nil { // an XA transaction is returned as a whole
 		r.rows++
 	}
 	switch {
-	case r.xa == nil && r.rows <= r.skip:
+	case r.xas.open == nil && r.rows <= r.skip:
 		t.Bytes, t.Rows = t.Bytes[:mark], images
 		return nil
 	case c.Before >= 0 && c.After >= 0:
@@ -576,9 +571,9 @@ func (r *logReader) image(t *rowstream.Batch, rows *rowsEvent, m *tableMap, f *f
 }
 
 // size returns the bytes of rows in the batch.
-func (r *logReader) size() (n int) {
-	for i := range r.batch.Tables {
-		n += len(r.batch.Tables[i].Bytes)
+func (b *ChangeBatch) size() (n int) {
+	for i := range b.Tables {
+		n += len(b.Tables[i].Bytes)
 	}
 	return n
 }

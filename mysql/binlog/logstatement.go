@@ -108,11 +108,11 @@ func (r *logReader) statement(e *event) error {
 	case statementXACommit, statementXARollback:
 		return r.xaEnd(e, s)
 	case statementCommit:
-		r.commitXA(e, "", r.xa)
+		r.commitXA(e, "", r.xas.open)
 	case statementRollback:
 		return r.rollBack(e)
 	case statementSavepoint:
-		if r.xa != nil || r.rows >= r.skip {
+		if r.xas.open != nil || r.rows >= r.skip {
 			r.savepoints = append(r.savepoints, savepoint{s.name, r.rows, len(r.out().Changes)})
 		}
 	case statementRollbackTo:
@@ -132,11 +132,11 @@ func (r *logReader) statement(e *event) error {
 	return nil
 }
 
-// savepoint returns the latest savepoint with a name.
-func (r *logReader) savepoint(name []byte) (savepoint, bool) {
-	for i := len(r.savepoints) - 1; i >= 0; i-- {
-		if bytes.EqualFold([]byte(r.savepoints[i].name), name) {
-			return r.savepoints[i], true
+// findSavepoint returns the latest savepoint with a name.
+func findSavepoint(all []savepoint, name string) (savepoint, bool) {
+	for i := len(all) - 1; i >= 0; i-- {
+		if bytes.EqualFold([]byte(all[i].name), []byte(name)) {
+			return all[i], true
 		}
 	}
 	return savepoint{}, false
@@ -144,10 +144,10 @@ func (r *logReader) savepoint(name []byte) (savepoint, bool) {
 
 // rollBackTo removes the rows of a transaction after a savepoint.
 func (r *logReader) rollBackTo(name string) error {
-	if r.xa == nil && r.rows < r.skip {
+	if r.xas.open == nil && r.rows < r.skip {
 		return nil
 	}
-	to, ok := r.savepoint([]byte(name))
+	to, ok := findSavepoint(r.savepoints, name)
 	switch {
 	case !ok && !r.ours:
 		return nil
@@ -157,20 +157,27 @@ func (r *logReader) rollBackTo(name string) error {
 	return r.undo(to)
 }
 
+// statementText is the current statement, of which some are skipped.
+type statementText struct {
+	query    query
+	ignore   []sqldigest.Digest // of statements that are skipped
+	digester sqldigest.Digester
+}
+
 // ignored reports whether the operator has declared the statement harmless.
-func (r *logReader) ignored() bool {
-	return len(r.ignore) > 0 && slices.Contains(r.ignore, r.digest())
+func (t *statementText) ignored() bool {
+	return len(t.ignore) > 0 && slices.Contains(t.ignore, t.digest())
 }
 
 // digest returns the digest of the statement.
-func (r *logReader) digest() sqldigest.Digest {
-	return r.digester.Digest(r.query.text, sessionMode(r.query.variables))
+func (t *statementText) digest() sqldigest.Digest {
+	return t.digester.Digest(t.query.text, sessionMode(t.query.variables))
 }
 
 // redacted returns the beginning of the statement without its literals and comments, on one line.
-func (r *logReader) redacted() string {
-	text := r.query.text[:min(len(r.query.text), maxChangeSQL)]
-	line := strings.Join(strings.Fields(string(sqldigest.AppendRedacted(nil, text, sessionMode(r.query.variables)))), " ")
+func (t *statementText) redacted() string {
+	text := t.query.text[:min(len(t.query.text), maxChangeSQL)]
+	line := strings.Join(strings.Fields(string(sqldigest.AppendRedacted(nil, text, sessionMode(t.query.variables)))), " ")
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
@@ -206,13 +213,13 @@ func (r *logReader) schemaChange(e *event, s statement) error {
 	case r.scan != nil:
 		r.scan(SchemaChange{Table: s.table, At: r.position(), SQL: text, Digest: r.digest().String(), Kind: s.change, Rows: f.rows})
 		f.rows = false
-	case !r.isBefore(&f.defined):
+	case !f.defined.isAfter(r.uptoFile, r.uptoOffset, &r.pending):
 		err := r.stop(StopSchema, f.table.FullName(), "its definition or existence was changed: "+shortSQL(text),
 			"bring both sides to the same definition and resume behind it, or copy the table again with --restart", nil)
 		err.Change = s.change
 		return r.stopAt(err, text)
 	}
-	r.forgetMaps()
+	r.tableMaps.clear()
 	r.close(e)
 	return nil
 }

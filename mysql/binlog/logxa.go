@@ -21,6 +21,14 @@ type preparedXA struct {
 	missed []int          // those of them with changes, which are not in rows
 }
 
+// A preparedLog has the XA transactions that are prepared and not committed.
+type preparedLog struct {
+	open     *preparedXA            // of the current group, if it is an XA transaction; otherwise nil
+	prepared map[string]*preparedXA // by identifier
+	size     int                    // bytes of rows in them and in open
+	most     int                    // the limit of size
+}
+
 // missing returns a table with changes in an XA transaction that were not read, because it was prepared before the
 // table's start, if the current group, its commit, is after that: then neither the table's rows that were copied
 // nor the changes that are read contain them.
@@ -39,46 +47,46 @@ func (r *logReader) missing(x *preparedXA) (f *followedTable, ok bool) {
 // startXA starts an XA transaction. In a reader of one prepared transaction, it is treated as a plain
 // transaction.
 func (r *logReader) startXA() {
-	if r.xa != nil || r.scan != nil || r.only != nil {
+	if r.xas.open != nil || r.scan != nil || r.only != nil {
 		return
 	}
-	r.xa = &preparedXA{at: r.position()}
-	r.xa.rows.Reset(r.columns, 0)
+	r.xas.open = &preparedXA{at: r.position()}
+	r.xas.open.rows.Reset(r.columns, 0)
 }
 
-// skipInXA records that the rows of a table map in an XA transaction are skipped, because the table's start is later.
-func (r *logReader) skipInXA(id uint64, table int) {
-	if r.xa == nil {
+// skip records that the rows of a table map in an XA transaction are skipped, because the table's start is later.
+func (p *preparedLog) skip(id uint64, table int) {
+	if p.open == nil {
 		return
 	}
-	if r.xa.early == nil {
-		r.xa.early = make(map[uint64]int)
+	if p.open.early == nil {
+		p.open.early = make(map[uint64]int)
 	}
-	r.xa.early[id] = table
+	p.open.early[id] = table
 }
 
-// missInXA records that changes of a skipped table map were not read.
-func (r *logReader) missInXA(id uint64) {
-	if r.xa == nil {
+// miss records that changes of a skipped table map were not read.
+func (p *preparedLog) miss(id uint64) {
+	if p.open == nil {
 		return
 	}
-	if table, ok := r.xa.early[id]; ok && !slices.Contains(r.xa.missed, table) {
-		r.xa.missed = append(r.xa.missed, table)
+	if table, ok := p.open.early[id]; ok && !slices.Contains(p.open.missed, table) {
+		p.open.missed = append(p.open.missed, table)
 	}
 }
 
-// dropXA discards the current XA transaction.
-func (r *logReader) dropXA() {
-	if r.xa != nil {
-		r.preparedSize -= r.xa.size
-		r.xa = nil
+// drop discards the current XA transaction.
+func (p *preparedLog) drop() {
+	if p.open != nil {
+		p.size -= p.open.size
+		p.open = nil
 	}
 }
 
 // out returns the batch that changes of the group are appended to.
 func (r *logReader) out() *ChangeBatch {
-	if r.xa != nil {
-		return &r.xa.rows
+	if r.xas.open != nil {
+		return &r.xas.open.rows
 	}
 	return r.batch
 }
@@ -87,7 +95,7 @@ func (r *logReader) out() *ChangeBatch {
 // transaction. Changes after it are then returned again.
 func (r *logReader) resume() (p Position, held bool) {
 	p = r.position()
-	for _, x := range r.prepared {
+	for _, x := range r.xas.prepared {
 		if !held || x.at.Compare(p) < 0 { // each is before the current position, whose file may be another server's
 			p, held = x.at, true
 		}
@@ -104,7 +112,7 @@ func (r *logReader) xaPrepare(e *event) error {
 		return r.unknown("the end of an XA transaction", errShortEvent)
 	}
 	if e.body[0] != 0 {
-		r.commitXA(e, "", r.xa)
+		r.commitXA(e, "", r.xas.open)
 		return nil
 	}
 	global, branch := binary.LittleEndian.Uint32(e.body[5:]), binary.LittleEndian.Uint32(e.body[9:])
@@ -121,10 +129,10 @@ func (r *logReader) xaPrepare(e *event) error {
 	}
 	if r.scan == nil {
 		r.startXA()
-		if r.prepared == nil {
-			r.prepared = make(map[string]*preparedXA)
+		if r.xas.prepared == nil {
+			r.xas.prepared = make(map[string]*preparedXA)
 		}
-		r.prepared[id] = r.xa
+		r.xas.prepared[id] = r.xas.open
 	}
 	r.close(e)
 	return nil
@@ -132,7 +140,7 @@ func (r *logReader) xaPrepare(e *event) error {
 
 // xaEnd processes the second phase of an XA transaction.
 func (r *logReader) xaEnd(e *event, s statement) error {
-	x, ok := r.prepared[s.name]
+	x, ok := r.xas.prepared[s.name]
 	switch {
 	case s.kind == statementXARollback || r.scan != nil:
 	case !ok && !r.ignored():
@@ -148,7 +156,7 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 		r.commitXA(e, s.name, x)
 		return nil
 	}
-	r.forgetXA(s.name, x)
+	r.xas.forget(s.name, x)
 	r.commit(e)
 	return nil
 }
@@ -159,27 +167,27 @@ func (r *logReader) commitXA(e *event, id string, x *preparedXA) {
 		r.reread = &rereadXA{x: x, id: id, seconds: e.seconds}
 		return
 	}
-	r.mergeXA(x)
-	r.forgetXA(id, x)
+	r.batch.merge(x)
+	r.xas.forget(id, x)
 	r.commit(e)
 }
 
-// forgetXA discards a prepared XA transaction; id is empty if it was never prepared.
-func (r *logReader) forgetXA(id string, x *preparedXA) {
+// forget discards a prepared XA transaction; id is empty if it was never prepared.
+func (p *preparedLog) forget(id string, x *preparedXA) {
 	if x != nil {
-		r.preparedSize -= x.size
-		delete(r.prepared, id)
+		p.size -= x.size
+		delete(p.prepared, id)
 	}
 }
 
-// mergeXA moves an XA transaction's changes to the batch.
-func (r *logReader) mergeXA(x *preparedXA) {
+// merge adds an XA transaction's changes; nil: there is none.
+func (b *ChangeBatch) merge(x *preparedXA) {
 	if x == nil {
 		return
 	}
-	base := make([]int, len(r.batch.Tables))
-	for i := range r.batch.Tables {
-		t := &r.batch.Tables[i]
+	base := make([]int, len(b.Tables))
+	for i := range b.Tables {
+		t := &b.Tables[i]
 		base[i] = len(t.Bytes)
 		t.Bytes = append(t.Bytes, x.rows.Tables[i].Bytes...)
 		t.Rows += x.rows.Tables[i].Rows
@@ -191,21 +199,21 @@ func (r *logReader) mergeXA(x *preparedXA) {
 		if c.After >= 0 {
 			c.After += base[c.Table]
 		}
-		r.batch.Changes = append(r.batch.Changes, c)
+		b.Changes = append(b.Changes, c)
 	}
 }
 
-// holdXA counts the rows that an event has added to the current XA transaction. Beyond the limit they are
+// hold counts the rows that an event has added to the current XA transaction. Beyond the limit they are
 // dropped.
-func (r *logReader) holdXA() {
-	size := len(r.xa.rows.Changes) * int(unsafe.Sizeof(Change{}))
-	for i := range r.xa.rows.Tables {
-		size += len(r.xa.rows.Tables[i].Bytes)
+func (p *preparedLog) hold() {
+	size := len(p.open.rows.Changes) * int(unsafe.Sizeof(Change{}))
+	for i := range p.open.rows.Tables {
+		size += len(p.open.rows.Tables[i].Bytes)
 	}
-	r.preparedSize += size - r.xa.size
-	r.xa.size = size
-	if r.preparedSize > r.preparedMost {
-		r.preparedSize -= size
-		r.xa.rows, r.xa.size, r.xa.dropped = ChangeBatch{}, 0, true
+	p.size += size - p.open.size
+	p.open.size = size
+	if p.size > p.most {
+		p.size -= size
+		p.open.rows, p.open.size, p.open.dropped = ChangeBatch{}, 0, true
 	}
 }

@@ -273,7 +273,7 @@ const eventInUse = 0x01
 // startFollow starts a reader that follows no table, from the current event.
 func (p *logPrinter) startFollow(checksum bool) {
 	maria := p.follow != nil && p.follow.maria
-	p.follow = &logReader{names: map[string]int{}, maps: map[uint64]*tableMap{}, uptoFile: "log.1", uptoOffset: 4}
+	p.follow = &logReader{names: map[string]int{}, tableMaps: tableMaps{maps: map[uint64]*tableMap{}}, uptoFile: "log.1", uptoOffset: 4}
 	p.follow.startBatch(&ChangeBatch{}, nil, 1<<20)
 	p.follow.resetConnection()
 	p.follow.checksum, p.follow.maria = checksum, maria

@@ -60,7 +60,7 @@ func (c *changes) readAgain(ctx context.Context, b *ChangeBatch) error {
 	}
 	_ = q.close() // all of it was read
 	c.r.reread = nil
-	c.r.forgetXA(q.id, q.x)
+	c.r.xas.forget(q.id, q.x)
 	c.r.commit(&event{seconds: q.seconds})
 	return nil
 }
@@ -69,7 +69,7 @@ func (c *changes) readAgain(ctx context.Context, b *ChangeBatch) error {
 // change of a definition since then would have stopped the reader.
 func (c *changes) prepared(q *rereadXA) (*changes, error) {
 	again := &changes{d: c.d, o: c.o, columns: c.columns, r: logReader{
-		ignore: c.o.Ignore, names: c.r.names, tables: slices.Clone(c.r.tables), columns: c.columns, only: &onlyXA{id: q.id},
+		statementText: statementText{ignore: c.o.Ignore}, names: c.r.names, tables: slices.Clone(c.r.tables), columns: c.columns, only: &onlyXA{id: q.id},
 	}}
 	again.o.From, again.o.Skip, again.o.ServerID = q.x.at, 0, randomServerID()
 	if err := again.startAt(q.x.at); err != nil {
