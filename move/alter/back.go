@@ -11,7 +11,6 @@ import (
 
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -89,11 +88,9 @@ func (b *backing) follow(ctx context.Context) error {
 		r.notify("changes of %s go back to %s.%s until %s, and this command runs on until then; tare alter ctl revert swaps the tables back, tare alter ctl finish drops the old one",
 			r.s.FullName(), r.s.Schema, r.s.old(), b.over.UTC().Format(secondText))
 	}
-	copied, err := copier.Run(ctx, copier.Options{
-		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.backSpec(m)}, StateSchema: Schema,
-		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: true, Follow: true, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Swap: b, Observe: r.o.Observe,
-	})
+	o := r.o.copyOf(r.s.backSpec(m), b)
+	o.KeepIndexes = true
+	copied, err := copier.Run(ctx, o)
 	if errors.Is(err, errWindowOver) {
 		r.notify("the window for a revert is over; tare alter revert still swaps the tables back, while the binary log is there, until %s.%s is dropped", r.s.Schema, r.s.old())
 		return nil

@@ -145,15 +145,12 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		return jobRecords.save(ctx, c, r.s, r.job)
 	}
 	s := &swap{r: r, report: report.Copy, w: w, gate: newGate(r.o.Postpone), clock: newClock(&report.Copy.Durations, r.o.Observe)}
-	o := copier.Options{
-		From: copier.FromServer(r.o.On), To: r.o.On, Tables: []tabledef.Spec{r.s.spec(m)}, StateSchema: Schema,
-		Workers: r.o.Workers, ChunkBytes: r.o.ChunkBytes, Patience: r.o.Patience, MaxViewAge: r.o.MaxViewAge,
-		KeepIndexes: !strippable(shadow), Follow: true, Verify: true, Throttle: r.o.Throttle, Socket: r.o.socket, Metrics: &r.o.Monitor.Copy, Swap: s,
-		Observe: func(e telemetry.Event) {
-			if s.clock.observe(e); e.Kind == telemetry.EventDone {
-				r.o.hooks.emit(HookEvent{Event: HookRowsCopied, Rows: e.Rows})
-			}
-		},
+	o := r.o.copyOf(r.s.spec(m), s)
+	o.KeepIndexes, o.Verify, o.Throttle = !strippable(shadow), true, r.o.Throttle
+	o.Observe = func(e telemetry.Event) {
+		if s.clock.observe(e); e.Kind == telemetry.EventDone {
+			r.o.hooks.emit(HookEvent{Event: HookRowsCopied, Rows: e.Rows})
+		}
 	}
 	r.o.Monitor.step(telemetry.StepCopying)
 	report.Copy.Report, err = copier.Run(ctx, o)

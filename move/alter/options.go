@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/gateway/gatewayclient"
 	"github.com/taredb/tare/move/copier"
+	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -107,4 +108,13 @@ func (o *Options) Validate() error {
 	}
 	o.On.Patience = cmp.Or(o.On.Patience, o.Patience)
 	return o.On.Validate()
+}
+
+// copyOf returns the options of a copy within the server, which ends with a swap.
+func (o *Options) copyOf(spec tabledef.Spec, swap copier.Swap) copier.Options {
+	return copier.Options{
+		From: copier.FromServer(o.On), To: o.On, Tables: []tabledef.Spec{spec}, StateSchema: Schema,
+		Workers: o.Workers, ChunkBytes: o.ChunkBytes, Patience: o.Patience, MaxViewAge: o.MaxViewAge,
+		Follow: true, Swap: swap, Socket: o.socket, Metrics: &o.Monitor.Copy, Observe: o.Observe,
+	}
 }

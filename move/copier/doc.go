@@ -19,6 +19,8 @@
 //   - A chunk is a range of a table's key. Its rows are written in one transaction.
 //   - The state is the progress of a copy, stored in the target: the chunks that were cut and those that were
 //     copied. A chunk is recorded in the transaction that writes its rows (package state).
+//   - A run is one attempt at a copy. It drives the phases prepare, rows, follow, verify, hand over and finish, each with its inputs
+//     and its result. While changes are followed, verify and hand over take place within follow.
 //   - A worker reads through one connection of the source's snapshot and writes over one connection to the target.
 //     While changes are followed, it reads through short views instead, which are later than the snapshot and live
 //     for at most Options.MaxViewAge.
