@@ -17,6 +17,7 @@ const (
 	RowsAffected
 	BytesReceived
 	BytesSent
+	Warnings
 	Errors
 
 	NumCounters = int(Errors) + ErrorClasses
@@ -31,6 +32,7 @@ var counters = [Errors + 1]CounterInfo{
 	RowsAffected:  {"rows_affected", "Rows changed", CountUnit, true, "tare_query_rows_affected_total", "Rows changed."},
 	BytesReceived: {"bytes_received", "Bytes received", BytesUnit, false, "tare_query_bytes_received_total", "Bytes of the commands, packet headers included."},
 	BytesSent:     {"bytes_sent", "Bytes sent", BytesUnit, false, "tare_query_bytes_sent_total", "Bytes of the responses, packet headers included."},
+	Warnings:      {"warnings", "Warnings", CountUnit, false, "tare_query_warnings_total", "Warnings of statements."},
 	Errors:        {"errors", "Errors", CountUnit, true, "tare_query_errors_total", "Failed statements, by class of error."},
 }
 
@@ -40,6 +42,7 @@ func countsOf(r *querylog.Record) (c Counts) {
 	c[RowsAffected] = r.RowsAffected
 	c[BytesReceived] = r.BytesIn
 	c[BytesSent] = r.BytesOut
+	c[Warnings] = uint64(r.Warnings)
 	return c
 }
 

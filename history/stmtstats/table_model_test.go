@@ -27,7 +27,7 @@ type tally struct {
 
 // effectsOf returns the effects of a statement, from the columns of the documentation.
 func effectsOf(r *querylog.Record) Counts {
-	return Counts{RowsSent: r.RowsReturned, RowsAffected: r.RowsAffected, BytesReceived: r.BytesIn, BytesSent: r.BytesOut}
+	return Counts{RowsSent: r.RowsReturned, RowsAffected: r.RowsAffected, BytesReceived: r.BytesIn, BytesSent: r.BytesOut, Warnings: uint64(r.Warnings)}
 }
 
 func newTally(k Key) *tally { return &tally{key: k, buckets: make(map[int]uint64)} }
