@@ -320,8 +320,8 @@ func TestActiveAfterClose(t *testing.T) {
 	r := teststmt.Record(1, time.Millisecond)
 	r.Start = time.Now()
 	table.Observe(r)
-	if n := len(activeSeries(a, anySeries)); n != 6 {
-		t.Errorf("%d series, want 6", n)
+	if n, want := len(activeSeries(a, anySeries)), 3+len(stmtstats.Effects()); n != want {
+		t.Errorf("%d series, want those of calls, durations, the text and the effects: %d", n, want)
 	}
 	if err := table.Close(); err != nil {
 		t.Fatal(err)
