@@ -137,7 +137,7 @@ func unitOf(c stmtstats.Counter) unit {
 	return unitCount
 }
 
-// A effectView is an effect of the calls of a statement.
+// An effectView is an effect of the calls of a statement.
 type effectView struct{ Name, Text string }
 
 func effectViews(counts *stmtstats.Counts) (views []effectView) {

@@ -220,14 +220,14 @@ func (g *gathering) fill(st *Statement, points int) {
 	if points == 0 {
 		return
 	}
-	s := &st.Series
+	s, effects := &st.Series, stmtstats.Effects()
 	*s = g.axis.series()
 	for i := range g.points {
 		c, h := &g.points[i], &g.spread[i]
 		length := g.axis.length(i).Seconds()
 		s.Calls = append(s.Calls, c[stmtstats.Calls]/length)
 		s.Errors = append(s.Errors, c.failed()/length)
-		for _, e := range stmtstats.Effects() {
+		for _, e := range effects {
 			s.Effects[e] = append(s.Effects[e], c[e]/length)
 		}
 		s.Load = append(s.Load, c[stmtstats.Nanos]/1e9/length)

@@ -52,6 +52,7 @@ type measure struct {
 	promql  string                          // of the rate; "": no series has it
 }
 
+//nolint:gochecknoglobals // a table, computed once
 var measures = func() (all [numMeasures]measure) {
 	for c := range stmtstats.Errors + 1 {
 		all[ByCounter(c)] = measure{

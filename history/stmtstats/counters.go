@@ -75,9 +75,6 @@ func (c Counter) Class() ErrorClass { return ErrorClass(c - Errors) }
 // Info returns the description of c. That of the counters of errors is the same.
 func (c Counter) Info() CounterInfo { return counters[c.Base()] }
 
-// IsEffect reports whether c counts an effect of calls: not the calls, their time or their errors.
-func (c Counter) IsEffect() bool { return c > Nanos && c < Errors }
-
 // String returns the name of c, with the class of an error: "errors.deadlock".
 func (c Counter) String() string {
 	if c >= Errors {
@@ -100,15 +97,8 @@ func allCounters() []Counter {
 	return all
 }
 
-// Effects returns the counters of effects of calls, in their order.
-func Effects() (all []Counter) {
-	for c := range Errors {
-		if c.IsEffect() {
-			all = append(all, c)
-		}
-	}
-	return all
-}
+// Effects returns the counters of effects of calls, which are neither the calls nor their time or errors, in their order.
+func Effects() []Counter { return allCounters()[Nanos+1 : Errors] }
 
 // Counts are counters of calls, by Counter.
 type Counts [NumCounters]uint64
