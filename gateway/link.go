@@ -29,17 +29,18 @@ type link struct {
 	ended      bool // and all of its commands were forwarded
 
 	// Read buffers, by side.
-	pool     *bufferPool
-	readers  *readBuffers // of the loop; nil: the buffers are private
-	borrowed [2]bool      // the buffer belongs to the pool
-	ownRead  [2][]byte    // the private or shared one meanwhile
-	shared   [2]bool      // the buffer is one of readers
-	long     [2]bool      // a buffer was borrowed before: a read exceeded the private buffer
+	borrowed [2]bool // the buffer belongs to the pool
+	shared   [2]bool // the buffer is one of readers
+	long     [2]bool // a buffer was borrowed before: a read exceeded the private buffer
 
-	// Fields that other goroutines use.
-	causes atomic.Uint32
-	peer   atomic.Pointer[mysqlconn.Conn] // backend, if reads from it are to be woken
-	poke   atomic.Pointer[chan struct{}]  // wakes a wait for the end of a pause
+	causes  atomic.Uint32 // other goroutines set them
+	pool    *bufferPool
+	readers *readBuffers // of the loop; nil: the buffers are private
+	ownRead [2][]byte    // the private or shared buffer while another one is borrowed
+
+	// Fields that other goroutines read.
+	peer atomic.Pointer[mysqlconn.Conn] // backend, if reads from it are to be woken
+	poke atomic.Pointer[chan struct{}]  // wakes a wait for the end of a pause
 }
 
 // open starts the link of a client that has connected.

@@ -107,7 +107,7 @@ func (s *session) close() {
 	s.account.charge(&s.srv.held, 0)
 }
 
-// turn serves one command.
+// turn serves one command: it is read, waits while there is a pause, is executed, and leaves its query and its buffers behind.
 func (s *session) turn() error {
 	if err := s.awaitCommand(); err != nil {
 		return err
