@@ -50,7 +50,7 @@ func (s *session) awaitCommand() error {
 		room = mysqlwire.HeaderLen + h.Len
 	}
 	for err := s.bufferCommand(room); err != nil; err = s.bufferCommand(room) {
-		if err != errPauseBegun { //nolint:errorlint // fillClient does not wrap it
+		if !errors.Is(err, errPauseBegun) {
 			return err
 		}
 		if err := s.joinPause(); err != nil {

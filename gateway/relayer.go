@@ -91,10 +91,10 @@ func (x *relayer) busy() {
 	x.phase.Store(phaseBusy)
 }
 
-// enter marks the session as being in a phase, and returns the one before.
-func (x *relayer) enter(phase uint32) (before uint32) { return x.phase.Swap(phase) }
+// enter marks the session as being in a phase.
+func (x *relayer) enter(phase uint32) { x.phase.Store(phase) }
 
-// relay forwards the response that s.resp has started to the client, from buffer to buffer, while s.resp
+// relay forwards the response that resp has started to the client, from buffer to buffer, while resp
 // tracks it.
 func (x *relayer) relay() error {
 	for {

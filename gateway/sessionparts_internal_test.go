@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -324,4 +325,73 @@ func TestThreeColumns(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
+}
+
+// TestRelayer relays a command and its response, whose status changes the modes, and ends with a backend that leaves.
+func TestRelayer(t *testing.T) {
+	near, client := net.Pipe()
+	nearBackend, backend := net.Pipe()
+	srv := &Server{opts: Options{Planner: newPlanner(t), StatementMemory: DefaultStatementMemory}, buffers: newBufferPool(1 << 20), metrics: newMetrics(1)}
+	var x relayer
+	x.open(srv, near)
+	x.setBackend(mysqlconn.NewBuffer(netloop.NewConn(nearBackend), make([]byte, backendBuffer)))
+	x.aim(&target{})
+	x.agree(mysqlwire.CapProtocol41)
+	x.connected(7, "8.4.0")
+	t.Cleanup(func() {
+		x.releaseBuffers()
+		x.link.close()
+		client.Close()
+		backend.Close()
+	})
+	ping, _ := mysqlwire.AppendPacket(nil, []byte{byte(mysqlwire.ComPing)}, 0)
+	status := mysqlwire.StatusInTrans | mysqlwire.StatusNoBackslashEscapes
+	ok, _ := mysqlwire.AppendPacket(nil, (&mysqlwire.OK{Status: status}).AppendTo(nil, mysqlwire.CapProtocol41), 1)
+	// peer writes to or reads from a far end, which has no buffer.
+	peer := func(what string, transfer func([]byte) (int, error), b []byte) (wait func()) {
+		done := make(chan error, 1)
+		go func() { _, err := transfer(b); done <- err }()
+		return func() {
+			if err := testwait.Receive(t, what, done); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	full := func(c net.Conn) func([]byte) (int, error) {
+		return func(b []byte) (int, error) { return io.ReadFull(c, b) }
+	}
+	command := func() {
+		sent := peer("the client's command", client.Write, ping)
+		if err := errors.Join(x.readRest(mysqlwire.HeaderLen), x.bufferCommand(len(ping))); err != nil {
+			t.Fatal(err)
+		}
+		sent()
+		x.msg.cmd, x.msg.whole = mysqlwire.ComPing, true
+		x.busy()
+	}
+	command()
+	got, response := make([]byte, len(ping)), make([]byte, len(ok))
+	arrived := peer("the command at the backend", full(backend), got)
+	responded := peer("the backend's response", func(b []byte) (int, error) { arrived(); return backend.Write(b) }, ok)
+	relayed := peer("the response at the client", full(client), response)
+	if err := x.exchange(); err != nil {
+		t.Fatal(err)
+	}
+	responded()
+	relayed()
+	x.consume()
+	if string(got) != string(ping) || string(response) != string(ok) {
+		t.Errorf("the backend received % x, the client % x", got, response)
+	}
+	if x.modes.status != status || x.modes.mode&sqldigest.NoBackslashEscapes == 0 || x.rec.BytesOut != uint64(len(ok)) {
+		t.Errorf("the status is %#x, the mode %v, %d bytes out", x.modes.status, x.modes.mode, x.rec.BytesOut)
+	}
+
+	command()
+	arrived = peer("the command at the backend", full(backend), got)
+	left := peer("the backend to leave", func([]byte) (int, error) { arrived(); return 0, backend.Close() }, nil)
+	if err := x.exchange(); !errors.Is(err, errBackendGone) || x.failed == nil || x.failed.errno != mysqlwire.ErrnoNetRead {
+		t.Errorf("the backend left: %v, %v", err, x.failed)
+	}
+	left()
 }
