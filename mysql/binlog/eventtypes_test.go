@@ -54,25 +54,20 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("%s has no table of events", file)
 	}
 	var b strings.Builder
-	b.WriteString("| events (type) | here | content |\n|---|---|---|\n")
-	type row struct {
-		effect eventEffect
-		why    string
-	}
-	var order []row
-	names := make(map[row][]string)
+	b.WriteString("| here | events (type) |\n|---|---|\n")
+	var order []eventEffect
+	names := make(map[eventEffect][]string)
 	for kind, e := range eventTypes {
 		if e.name == "" {
 			continue
 		}
-		r := row{e.effect, e.why}
-		if names[r] == nil {
-			order = append(order, r)
+		if names[e.effect] == nil {
+			order = append(order, e.effect)
 		}
-		names[r] = append(names[r], fmt.Sprintf("`%s` (%d)", e.name, kind))
+		names[e.effect] = append(names[e.effect], fmt.Sprintf("`%s` (%d)", e.name, kind))
 	}
-	for _, r := range order {
-		fmt.Fprintf(&b, "| %s | %v | %s |\n", strings.Join(names[r], ", "), r.effect, r.why)
+	for _, effect := range order {
+		fmt.Fprintf(&b, "| %v | %s |\n", effect, strings.Join(names[effect], ", "))
 	}
 	want := before + begin + b.String() + end + after
 	if *rewrite {

@@ -56,6 +56,28 @@ func TestEffectsByStatement(t *testing.T) {
 			statements[r] = append(statements[r], statement)
 		}
 	}
+	groups := make(map[string]int) // of the first words of statements
+	for _, r := range order {
+		seen := make(map[string]bool)
+		for _, statement := range statements[r] {
+			if words := firstWords(statement); !seen[words] {
+				seen[words] = true
+				groups[words]++
+			}
+		}
+	}
+	for _, r := range order {
+		var short []string
+		for _, statement := range statements[r] {
+			if words := firstWords(statement); groups[words] == 1 {
+				statement = words
+			}
+			if !slices.Contains(short, statement) {
+				short = append(short, statement)
+			}
+		}
+		statements[r] = short
+	}
 	slices.SortStableFunc(order, func(a, b row) int { return strings.Compare(a.typ, b.typ) })
 	var b strings.Builder
 	for _, r := range order {
@@ -70,6 +92,12 @@ func TestEffectsByStatement(t *testing.T) {
 	if old != b.String() {
 		t.Errorf("the table of %s differs: go test ./mysql/sqlplan -run TestEffectsByStatement -rewrite-effects\n%s", effectsPage, b.String())
 	}
+}
+
+// firstWords returns the words in upper case that a statement starts with, as code.
+func firstWords(statement string) string {
+	words := regexp.MustCompile("^`(?:[A-Z_]+[ `])*").FindString(statement)
+	return "`" + strings.Trim(words, " `") + "`"
 }
 
 // TestEffectsPage compares the page with the effects and the types that imply them.
