@@ -131,7 +131,7 @@ func TestFields(t *testing.T) {
 	if err != nil || len(kinds) != 1 {
 		t.Fatal(kinds, err)
 	}
-	if got, want := string(kinds[0].docs()), "| field | unit | meaning |\n|---|---|---|\n| `a`, `b` | s | the a |\n| `c`, `d` | | the c |\n| `e` | | the e |\n"; got != want {
+	if got, want := string(kinds[0].docs()), "- `a`, `b` (s): the a\n- `c`, `d`: the c\n- `e`: the e\n"; got != want {
 		t.Errorf("docs:\n%swant\n%s", got, want)
 	}
 	code, err := kinds[0].code()

@@ -109,21 +109,20 @@ func (f field) format() string {
 	return "text"
 }
 
-// docs returns the table of the documentation.
+// docs returns the list of the documentation.
 func (k *kind) docs() []byte {
-	b := []byte("| field | unit | meaning |\n|---|---|---|\n")
+	var b []byte
 	for i := 0; i < len(k.fields); {
 		f := k.fields[i]
-		b = append(b, "| `"+f.name+"`"...)
+		b = append(b, "- `"+f.name+"`"...)
 		for i++; i < len(k.fields) && k.fields[i].joined; i++ {
 			b = append(b, ", `"+k.fields[i].name+"`"...)
 		}
-		b = append(b, " |"...)
-		for _, cell := range []string{f.unit, f.meaning} {
-			if cell != "" {
-				b = append(b, " "+cell...)
-			}
-			b = append(b, " |"...)
+		if f.unit != "" {
+			b = append(b, " ("+f.unit+")"...)
+		}
+		if f.meaning != "" {
+			b = append(b, ": "+f.meaning...)
 		}
 		b = append(b, '\n')
 	}
