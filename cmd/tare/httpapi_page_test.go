@@ -84,6 +84,12 @@ func TestHTTPAPIPage(t *testing.T) {
 // apiCells returns what an operation is, and by whom it is served to whom.
 func apiCells(o apiOperation) string {
 	access := strings.Join(o.ServedBy, ", ")
+	switch access {
+	case "serve, store, frontend, rowstream, copy":
+		access = "all"
+	case "serve, store, frontend, rowstream":
+		access = "all but copy"
+	}
 	if o.Role != "viewer" {
 		access += "; " + o.Role
 	}

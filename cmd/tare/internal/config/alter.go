@@ -54,11 +54,11 @@ func NewAlter() *Alter {
 	s.in("TLS")
 	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
 	c.OnKey.declare(s, "on")
-	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); those of the system when empty")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); the system's when empty")
 	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.in("How the table is changed")
-	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients queued behind it, before it is retried: whole seconds; the server ends waits and locks after twice that, also when this process is stopped or cut off")
+	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds; the server ends it after twice that")
 	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
 	s.Bytes(&c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table with its indexes that the server may rebuild or index in place; 0: none")
 	s.Int(&c.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
@@ -123,7 +123,7 @@ func (t *CopyThrottle) declareAlter(s *Set) {
 	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic, to pause clients during the swap and for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role operator to pause clients, viewer for --max-p99")
-	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); the system's when empty")
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
 }
 

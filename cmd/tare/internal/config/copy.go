@@ -92,7 +92,7 @@ func NewCopy() *Copy {
 	Enum(s, &c.Compress, "compress", "compression of rows from tare://…: zstd for networks slower than about 100 MB/s", WireNone, WireZstd)
 	tlsMode(s, &c.ToTLS, "to-tls", "TLS towards --to")
 	c.ToKey.declare(s, "to")
-	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify both servers with (PEM); those of the system when empty")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify both servers with (PEM); the system's when empty")
 	s.in("What is copied")
 	s.String(&c.tables, "tables", "list", "", "tables to copy: db.t1,db.t2, db.t1=other.t2 under another name, or patterns such as 'db.ord_*'; this or --schema is required")
 	s.Lines(&c.schemas, "schema", "name", "schemas to copy with all of their objects, comma separated; can be repeated")

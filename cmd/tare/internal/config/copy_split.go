@@ -18,7 +18,7 @@ func (c *Copy) declareSplit(s *Set) {
 		Name: "to-shard", Kind: "url", repeats: true,
 		Help: "account on one of several targets over which --shard-by divides the rows, instead of --to; repeated in the order of the shards",
 	}, parseControlURLs, formatControlURLs)
-	s.Lines(&c.splits, "shard-by", "clause", "how the rows of a table are divided over the targets of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)' with one bound between each two targets, 'db.t1: lookup(column, db.shards)' by a table of the source with two columns, a value and the number of its target from 0, or 'db.t1: all' for all rows in each target; with --from-shard, which source has which rows, by hash or range; required once per table")
+	s.Lines(&c.splits, "shard-by", "clause", "rows of a table for each target of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)', 'db.t1: lookup(column, db.shards)' or 'db.t1: all'; with --from-shard those of each source, by hash or range; required once per table")
 }
 
 // validateSplit computes the tables of each target.

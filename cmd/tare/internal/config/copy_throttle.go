@@ -41,7 +41,7 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role viewer for --max-p99, operator for --cutover")
-	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); those of the system when empty")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); the system's when empty")
 	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 

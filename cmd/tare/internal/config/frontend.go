@@ -54,7 +54,7 @@ func NewFrontend() *Frontend {
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
-	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); those of the system when empty")
+	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); the system's when empty")
 	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
 		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
@@ -67,7 +67,7 @@ func NewFrontend() *Frontend {
 	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
 	declare(s, &c.Hedge, Option{
 		Name: "hedge", Kind: "share", Default: "0.05",
-		Help: "fraction of shard requests (0 to 1) that may be made twice, on another replica if there is one: the last shard if it takes more than twice as long as the others",
+		Help: "fraction of shard requests (0 to 1) that may be made twice: the last shard if it takes more than twice as long as the others",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")

@@ -220,7 +220,8 @@ func markdown(o *Option) string {
 func noEffect(o *Option) string {
 	var all []string
 	for _, n := range o.needs {
-		all = append(all, n.without)
+		without, _, _ := strings.Cut(n.without, ": ") // the reason is for errors
+		all = append(all, without)
 	}
 	return strings.Join(all, ", or ")
 }

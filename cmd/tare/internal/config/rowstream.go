@@ -42,7 +42,7 @@ func NewRowstream() *Rowstream {
 	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; with SELECT, and REPLICATION SLAVE and REPLICATION CLIENT for --follow; clients can read all that it can")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
 	c.FromKey.declare(s, "from")
-	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates to verify --from with (PEM); those of the system when empty")
+	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates to verify --from with (PEM); the system's when empty")
 	s.Address(&c.Listen, "listen", "127.0.0.1:3319", "address for tare copy --from tare://…")
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8319", "address for metrics, health and the query log; off for none")
 	s.in("TLS and token")
@@ -121,7 +121,7 @@ type Token struct {
 func (t *Token) declare(s *Set, prefix, help string) {
 	declare(s, &t.text, Option{
 		Name: prefix + "token", Kind: KindSecret,
-		Help: help + "; visible in process lists as a flag: prefer " + envName(prefix+"token") + " or --" + prefix + "token-file",
+		Help: help + "; prefer " + envName(prefix+"token") + " or --" + prefix + "token-file",
 	}, func(text string) (Secret, error) { return NewSecret(text), nil }, func(v Secret) string {
 		if v.Reveal() == "" {
 			return ""

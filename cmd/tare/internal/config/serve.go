@@ -96,7 +96,7 @@ func NewServe() *Serve {
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logins at the standby: YAML, a user and password per line; mode 0600")
 	s.in("")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the history's counters, latest samples and blocks, the query log's sequence file, and the active server of a switch; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for local files; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.in("TLS")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
@@ -107,7 +107,7 @@ func NewServe() *Serve {
 	declareWords(s, &c.BackendTLS, "backend-tls", "TLS towards the backend",
 		word[mysqlconn.TLSMode]{"mirror", mysqlconn.TLSPreferred}, word[mysqlconn.TLSMode]{"off", mysqlconn.TLSDisabled}, word[mysqlconn.TLSMode]{"required", mysqlconn.TLSRequired},
 		word[mysqlconn.TLSMode]{"verify-ca", mysqlconn.TLSVerifyCA}, word[mysqlconn.TLSMode]{"verify-identity", mysqlconn.TLSVerifyIdentity})
-	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates to verify the backend and the target of --copies with (PEM); those of the system when empty")
+	s.String(&c.BackendTLSCA, "backend-tls-ca", "file", "", "CA certificates for the backend and the target of --copies (PEM); the system's when empty")
 	c.BackendKey.declare(s, "backend")
 	sideTLS(s, &c.ControlTLS, "control-tls", "TLS towards the backend with the account of --control")
 	sideTLS(s, &c.CopiesTLS, "copies-tls", "TLS towards the target of --copies")
