@@ -27,6 +27,7 @@ import (
 	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/sqldigest"
@@ -400,15 +401,8 @@ func (s *service) ready(ctx context.Context) error { return s.gateway.Ready(ctx)
 // awaitReady waits until the gateway is ready and logs that.
 func (s *service) awaitReady(ctx context.Context) error {
 	attrs := s.addresses()
-	const longest = 5 * time.Second
-	for wait := 100 * time.Millisecond; s.gateway.Ready(ctx) != nil; wait = min(2*wait, longest) {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-	if ctx.Err() == nil {
+	err := retry.Policy{First: 100 * time.Millisecond, Most: 5 * time.Second}.Do(ctx, func() error { return s.gateway.Ready(ctx) })
+	if err == nil && ctx.Err() == nil {
 		s.Log.Info("gateway is ready", attrs...)
 	}
 	return nil

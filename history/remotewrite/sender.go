@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/taredb/tare/internal/retry"
 )
 
 // A Sender sends the samples of a history to a Receiver.
@@ -59,7 +60,7 @@ func (s *Sender) Run(ctx context.Context) {
 	defer s.client.close()
 	for {
 		s.CatchUp(ctx)
-		if pause(ctx, s.o.Interval) != nil {
+		if retry.Sleep(ctx, s.o.Interval) != nil {
 			return
 		}
 	}
@@ -181,7 +182,7 @@ func (s *Sender) sendRequests(ctx context.Context, in Instance, requests []reque
 // send sends one request, until the receiver has taken or refused its samples, or the context ends. repeated says that
 // the receiver may have them.
 func (s *Sender) send(ctx context.Context, in Instance, r *request, repeated bool) error {
-	wait := s.o.Receiver.Backoff
+	pauses := retry.Policy{First: s.o.Receiver.Backoff, Most: mostBackoff * s.o.Receiver.Backoff}.Pauses()
 	for attempt := 0; ; attempt++ {
 		got, err := s.client.post(ctx, r.body, attempt)
 		s.counts.requests.Add(1)
@@ -202,11 +203,9 @@ func (s *Sender) send(ctx context.Context, in Instance, r *request, repeated boo
 		if err := s.persistKnown(in); err != nil {
 			s.o.Log.Warn("remote write position not saved", "err", err)
 		}
-		// Half of the pause is random, so that many gateways do not return at once.
-		if err := pause(ctx, max(got.retryAfter, wait/2+rand.N(wait/2+1))); err != nil {
-			return err
+		if retry.Sleep(ctx, max(got.retryAfter, pauses.NextBackOff())) != nil {
+			return ctx.Err()
 		}
-		wait = min(2*wait, mostBackoff*s.o.Receiver.Backoff)
 	}
 }
 
@@ -297,18 +296,6 @@ func (s *Sender) persistKnown(of Instance) error {
 		}
 	}
 	return s.save()
-}
-
-// pause waits for a time, or until the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // Lost returns the ranges of which samples are missing at the receiver, the oldest first.

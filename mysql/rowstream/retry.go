@@ -2,11 +2,10 @@ package rowstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/taredb/tare/internal/retry"
 )
 
 // The minimum and maximum back-off of Retry.
@@ -19,22 +18,22 @@ type ExhaustedError struct{ error }
 func (e *ExhaustedError) Unwrap() error { return e.error }
 
 // Final marks an error as permanent: Retry returns it without another try.
-func Final(err error) error { return backoff.Permanent(err) }
+func Final(err error) error { return retry.Final(err) }
 
 // Retry calls try with exponential back-off until it succeeds, returns an error marked by Final, or ctx is done. After patience it
 // returns a ExhaustedError.
 func Retry(ctx context.Context, patience time.Duration, try func() error) error {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = minPause, maxPause, 2
 	final := false
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+	err := retry.Policy{First: minPause, Most: maxPause, Patience: patience}.Do(ctx, func() error {
 		err := try()
-		var permanent *backoff.PermanentError
-		final = errors.As(err, &permanent)
-		return struct{}{}, err
-	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience))
-	if err != nil && !final && ctx.Err() == nil {
-		return &ExhaustedError{fmt.Errorf("%w; tried for %v", err, patience)}
+		final = retry.IsFinal(err)
+		return err
+	})
+	switch {
+	case err == nil || final:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	return err
+	return &ExhaustedError{fmt.Errorf("%w; tried for %v", err, patience)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/store/tsblock"
 )
 
@@ -46,19 +47,17 @@ func (s *patientSource) Size(ctx context.Context, name string) (n int64, err err
 
 func (s *patientSource) do(ctx context.Context, name string, attempt func(context.Context) error) (err error) {
 	defer waitsFor(ctx, name, s.source.bucket)(&err)
-	for i := range s.tries {
-		if i > 0 {
+	tries := 0
+	return retry.Policy{First: 50 * time.Millisecond, Most: time.Second, Tries: s.tries}.Do(ctx, func() error {
+		if tries++; tries > 1 {
 			s.metrics.readRetries.Add(1)
-			if sleep(ctx, backoff(i, 50*time.Millisecond, time.Second)) != nil {
-				return err
-			}
 		}
-		err = s.once(ctx, name, attempt)
-		if err == nil || errors.Is(err, tsblock.ErrObjectEnd) || IsNotFound(err) || ctx.Err() != nil || accessDenied(s.bucket, err) {
-			return err
+		err := s.once(ctx, name, attempt)
+		if errors.Is(err, tsblock.ErrObjectEnd) || IsNotFound(err) || accessDenied(s.bucket, err) {
+			return retry.Final(err)
 		}
-	}
-	return err
+		return err
+	})
 }
 
 func (s *patientSource) once(ctx context.Context, name string, attempt func(context.Context) error) error {

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/thanos-io/objstore"
+
+	"github.com/taredb/tare/internal/retry"
 )
 
 // A bucketReader reads small objects and lists directories. It limits the time of each attempt and retries
@@ -85,24 +86,19 @@ func anyCause(err error, is func(error) bool) bool {
 
 // do calls attempt until it succeeds, at most b.tries times, with exponential back-off.
 func (b *bucketReader) do(ctx context.Context, name string, attempt func(context.Context, *time.Timer) error) error {
-	var err error
-	for i := range b.tries {
-		if i > 0 {
-			if waitErr := sleep(ctx, backoff(i, 100*time.Millisecond, 5*time.Second)); waitErr != nil {
-				return err // the bucket's error says more than the timeout
-			}
-		}
-		if err = b.once(ctx, attempt); err == nil {
-			return nil
-		}
+	// As soon as ctx is done, the bucket's error says more than the timeout.
+	return retry.Policy{First: 100 * time.Millisecond, Most: 5 * time.Second, Tries: b.tries}.Do(ctx, func() error {
+		err := b.once(ctx, attempt)
 		switch {
+		case err == nil:
+			return nil
 		case IsObjectNotFound(b.bucket, err):
-			return &missingError{b.bucket.Name(), name, err}
-		case accessDenied(b.bucket, err), errors.Is(err, errTooLong), ctx.Err() != nil:
-			return err
+			return retry.Final(&missingError{b.bucket.Name(), name, err})
+		case accessDenied(b.bucket, err), errors.Is(err, errTooLong):
+			return retry.Final(err)
 		}
-	}
-	return err
+		return err
+	})
 }
 
 // once makes one attempt, in a slot.
@@ -204,26 +200,4 @@ func (b *bucketReader) listPrefix(ctx context.Context, prefix string, recursive 
 		return fmt.Errorf("list bucket %s: %w", b.bucket.Name(), err)
 	}
 	return fmt.Errorf("list %s in bucket %s: %w", prefix, b.bucket.Name(), err)
-}
-
-// backoff returns the pause before attempt i (1 is the second attempt): exponential from first up to most,
-// with jitter between half of the pause and all of it.
-func backoff(i int, first, most time.Duration) time.Duration {
-	d := most
-	if i < 20 {
-		d = min(first<<(i-1), most)
-	}
-	return d/2 + rand.N(d/2+1)
-}
-
-// sleep blocks until d has passed or the context is done.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

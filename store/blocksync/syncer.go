@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/store/diskcache"
 	"github.com/taredb/tare/store/sharedcache"
@@ -277,7 +278,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 	defer others.Wait()
 	defer stop()
 	others.Go(func() {
-		for sleep(ctx, s.options.HeaderIdle) == nil {
+		for retry.Sleep(ctx, s.options.HeaderIdle) == nil {
 			s.UnloadIdle()
 		}
 	})
@@ -286,12 +287,12 @@ func (s *Syncer) Run(ctx context.Context) error {
 	}
 	if s.privateEntries {
 		others.Go(func() {
-			for sleep(ctx, entriesAge) == nil {
+			for retry.Sleep(ctx, entriesAge) == nil {
 				s.options.Entries.Age()
 			}
 		})
 	}
-	failures := 0
+	pauses := retry.Policy{First: 2 * minSyncPause, Most: DefaultSyncInterval}.Pauses()
 	for {
 		err := s.Sync(ctx)
 		if ctx.Err() != nil {
@@ -303,10 +304,9 @@ func (s *Syncer) Run(ctx context.Context) error {
 			return fmt.Errorf("%w Create it, or correct --bucket", err)
 		}
 		if err != nil {
-			failures++
-			pause = min(pause, backoff(failures, 2*minSyncPause, DefaultSyncInterval))
+			pause = min(pause, pauses.NextBackOff())
 		} else {
-			failures = 0
+			pauses.Reset()
 		}
 		if !s.pause(ctx, pause) {
 			return nil
@@ -320,7 +320,7 @@ const entriesAge = time.Minute
 // pause blocks until the next sync is due. It returns false if the context is done.
 func (s *Syncer) pause(ctx context.Context, d time.Duration) bool {
 	least := min(d, minSyncPause)
-	if sleep(ctx, least) != nil {
+	if retry.Sleep(ctx, least) != nil {
 		return false
 	}
 	timer := time.NewTimer(d - least)

@@ -1,0 +1,74 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// A Policy has the pauses between the tries of a call, and their limits. Each pause is twice as long as the one before, from
+// First up to Most, and of this a random part between half and all.
+type Policy struct {
+	First, Most time.Duration
+	Tries       int           // in all; 0: no limit
+	Patience    time.Duration // no try starts later; 0: no limit
+}
+
+// Pauses returns the pauses of a Policy, for loops that differ from Do.
+func (p Policy) Pauses() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = p.First*3/4, p.Most*3/4, 2, 1./3
+	return b
+}
+
+// Do calls try until it succeeds, returns an error of Final, or ctx is done or a limit is reached: then it returns the error
+// of the last try, that of Final without its mark. It does not allocate if the first try succeeds.
+func (p Policy) Do(ctx context.Context, try func() error) error {
+	err := try()
+	if err == nil {
+		return nil
+	}
+	started, pauses := time.Now(), p.Pauses()
+	for tries := 1; err != nil; tries++ {
+		if final := new(backoff.PermanentError); errors.As(err, &final) {
+			return final.Unwrap()
+		}
+		pause := pauses.NextBackOff()
+		if p.Tries > 0 && tries >= p.Tries || p.Patience > 0 && time.Since(started)+pause > p.Patience || Sleep(ctx, pause) != nil {
+			return err
+		}
+		err = try()
+	}
+	return nil
+}
+
+// Final marks an error as one after which Do does not try again.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return backoff.Permanent(err)
+}
+
+// IsFinal reports whether an error is marked by Final.
+func IsFinal(err error) bool {
+	var final *backoff.PermanentError
+	return errors.As(err, &final)
+}
+
+// Sleep blocks until d has passed, or ctx is done: then it returns the cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
