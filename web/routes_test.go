@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/access"
 )
@@ -44,6 +47,48 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 	for path, want := range map[string]string{"/": "title⟨U+202E⟩", "/-/ready": "⟨U+2066⟩⟨U+200B⟩"} {
 		if _, body, _ := request(t, h, "GET", path); !strings.Contains(body, want) || strings.ContainsAny(body, "\u202e\u2066\u200b") {
 			t.Errorf("%s: %q, want %q", path, body, want)
+		}
+	}
+}
+
+// TestRouter lists each account the paths that it may call, and expects unknown paths to be pages of problems for browsers only.
+func TestRouter(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	d := newRouter(access.NewOpenGate(log), nil, &renderer{title: "tare test", now: time.Now, log: log})
+	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method) })
+	d.add(NewRoute(access.For(access.Viewer), "GET /a", says).Listed("/a", "first"))
+	d.add(NewRoute(access.For(access.Operator).Changing(), "POST /b", says).Listed("/b", "second"))
+	d.add(NewRoute(access.For(access.Viewer), "/c/", says).Fallback())
+	operator, viewer := access.Account{Role: access.Operator, Texts: true}, access.Account{Role: access.Viewer, Texts: true}
+	if got, all := d.listed(viewer), d.listed(operator); len(got) != 1 || got[0] != (endpoint{"/a", "first"}) || len(all) != 2 {
+		t.Errorf("a viewer is listed %v, an operator %v", got, all)
+	}
+	if !d.mayFollow(viewer, "/a") || d.mayFollow(viewer, "/b") || !d.mayFollow(operator, "/b") || !d.mayFollow(viewer, "/elsewhere") {
+		t.Error("links that accounts may follow are wrong")
+	}
+	if all := d.documented(); len(all) != 2 || all[0].Path != "/a" || all[1].Method != "POST" {
+		t.Errorf("documented are %v", all)
+	}
+	h := d.handler()
+	for _, c := range []struct {
+		method, path, accept string
+		code                 int
+		body                 string
+	}{
+		{"GET", "/a", "", 200, "GET"},
+		{"POST", "/b", "", 200, "POST"},
+		{"GET", "/b", "text/html", 405, "Method Not Allowed"},
+		{"GET", "/c/x", "text/html", 200, "GET"},
+		{"GET", "/d", "text/html", 404, "<title>"},
+		{"GET", "/d", "", 404, "Try: Open the overview."},
+		{"POST", "/d", "text/html", 404, "404 page not found"},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		r.Header.Set("Accept", c.accept)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if body := w.Body.String(); w.Code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("%s %s: %d %q, want %d with %q", c.method, c.path, w.Code, body, c.code, c.body)
 		}
 	}
 }

@@ -53,9 +53,7 @@ func TestSharperOnset(t *testing.T) {
 	for range rounds {
 		for _, failing := range []bool{false, true} {
 			source := &stepped{random: rng, at: v.span.From.Add(time.Duration(6+rng.IntN(15))*time.Hour + time.Duration(rng.IntN(3600e3))*time.Millisecond), failing: failing}
-			o := testOptions()
-			o.Statements = source
-			s := New(o)
+			causes := &causeFinder{statements: &statementReader{all: source}}
 			st, err := source.Statement(t.Context(), statements.StatementQuery{Digest: someDigest, From: v.span.From, To: v.span.To, Points: chartPoints})
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +62,7 @@ func TestSharperOnset(t *testing.T) {
 			if !ok {
 				t.Fatalf("no rise at %v", source.at)
 			}
-			got := s.parts.incident.query.causes.sharper(t.Context(), v, st, r)
+			got := causes.sharper(t.Context(), v, st, r)
 			if failing {
 				if got != r.Onset {
 					t.Errorf("unreadable samples change the onset to %+v", got)

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically and durably. It writes to name + ".tmp" first, and removes what has that name: one
-// process writes a file at a time.
+// WriteFile replaces a file atomically and durably. It writes to name + ".tmp" first, and removes an existing file or
+// directory of that name: one process writes a file at a time.
 func WriteFile(name string, text []byte) error {
 	temporary := name + ".tmp"
 	if err := os.RemoveAll(temporary); err != nil {
