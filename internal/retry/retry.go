@@ -13,7 +13,7 @@ import (
 type Policy struct {
 	First, Most time.Duration
 	Tries       int           // in all; 0: no limit
-	Patience    time.Duration // no try starts later; 0: no limit
+	Patience    time.Duration // from the start of the first try; no try starts later; 0: no limit
 }
 
 // Pauses returns the pauses of a Policy, for loops that differ from Do.
@@ -26,11 +26,12 @@ func (p Policy) Pauses() *backoff.ExponentialBackOff {
 // Do calls try until it succeeds, returns an error of Final, or ctx is done or a limit is reached: then it returns the error
 // of the last try, that of Final without its mark. It does not allocate if the first try succeeds.
 func (p Policy) Do(ctx context.Context, try func() error) error {
+	started := time.Now()
 	err := try()
 	if err == nil {
 		return nil
 	}
-	started, pauses := time.Now(), p.Pauses()
+	pauses := p.Pauses()
 	for tries := 1; err != nil; tries++ {
 		if final := new(backoff.PermanentError); errors.As(err, &final) {
 			return final.Unwrap()

@@ -32,6 +32,10 @@ func TestDo(t *testing.T) {
 		{"tries", Policy{First: time.Second, Most: 2 * time.Second, Tries: 4}, func(int) error { return errTry }, 4, 5 * time.Second, errTry},
 		{"final", Policy{First: time.Second, Most: time.Second}, func(int) error { return Final(errTry) }, 1, 0, errTry},
 		{"patience", Policy{First: time.Second, Most: time.Second, Patience: 400 * time.Millisecond}, func(int) error { return errTry }, 1, 0, errTry},
+		{"patience within a try", Policy{First: time.Second, Most: time.Second, Patience: 5 * time.Second}, func(int) error {
+			time.Sleep(3 * time.Second)
+			return errTry
+		}, 2, 7 * time.Second, errTry},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n, started := 0, time.Now()
