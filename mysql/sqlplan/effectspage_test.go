@@ -81,7 +81,11 @@ func TestEffectsByStatement(t *testing.T) {
 	slices.SortStableFunc(order, func(a, b row) int { return strings.Compare(a.typ, b.typ) })
 	var b strings.Builder
 	for _, r := range order {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.typ, r.effects, strings.Join(statements[r], ", "))
+		list := strings.Join(statements[r], ", ")
+		if r == (row{"show", "-"}) {
+			list = "`SHOW …`, all others" // some sixty
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.typ, r.effects, list)
 	}
 	if *rewriteEffects {
 		if err := os.WriteFile(effectsPage, []byte(page+begin+b.String()), 0o600); err != nil {
