@@ -20,6 +20,12 @@ type handOverPhase struct {
 // past reports whether an earlier run has switched the clients.
 func (p *handOverPhase) past() bool { return p.cut.Past() }
 
+// complete does what an earlier run has left to do after the clients were switched.
+func (p *handOverPhase) complete(ctx context.Context) error { return p.cut.Finish(ctx) }
+
+// close closes the connections of the cutover.
+func (p *handOverPhase) close() { p.cut.Close() }
+
 // prepare determines the progress of an earlier cutover before anything is written to the target
 // tables. It returns an error if the copy would overwrite rows that clients have written.
 func (p *handOverPhase) prepare(ctx context.Context) error {
@@ -38,7 +44,7 @@ func (p *handOverPhase) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.o.handover != nil {
+	if p.o.part.handover() != nil {
 		return cutover.OpenHandoverPart(ctx, p.to, p.state.Followed(p.source, p.o.Tables), sources, p.state.Lease == nil)
 	}
 	p.cut, err = cutover.Open(ctx, p.o.Cutover, cutover.Copy{
@@ -60,10 +66,11 @@ func (p *handOverPhase) check(ctx context.Context) error {
 
 // made reports whether the tables of all parts of a Split are handed over.
 func (p *handOverPhase) made() bool {
-	if p.o.handover == nil {
+	h := p.o.part.handover()
+	if h == nil {
 		return false
 	}
-	_, made := p.o.handover.Made()
+	_, made := h.Made()
 	return made
 }
 
@@ -72,9 +79,9 @@ func (p *handOverPhase) follow(ctx context.Context, f *follow.Follower, verify *
 	if p.o.Swap != nil {
 		return p.swap(ctx, f, verify)
 	}
-	if p.o.handover != nil {
+	if h := p.o.part.handover(); h != nil {
 		part := &cutover.HandoverPart{Source: p.from, State: p.stream.record, Tables: p.tables, Writer: p.newWriter, Unequal: p.monitor.unequal, Check: p.checkLookups}
-		return p.o.handover.Follow(ctx, p.o.number, part, f, func(ctx context.Context) error { return verify.follow(ctx, f) })
+		return h.Follow(ctx, p.o.part.number, part, f, func(ctx context.Context) error { return verify.follow(ctx, f) })
 	}
 	if p.cut == nil {
 		return verify.follow(ctx, f)

@@ -62,7 +62,7 @@ func PlanMerge(ctx context.Context, parts []Options, names []string) (all [][]Pl
 func mergeable(parts []Options) error {
 	for i := range parts {
 		o := &parts[i]
-		if o.Cutover != nil || o.handover != nil {
+		if o.Cutover != nil || o.part.handover() != nil {
 			return errors.New("a merge has no cutover: clients of one server are switched, or writes to one source stopped; end it with Finish while no client writes to the sources")
 		}
 		if slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Lookup != nil }) {

@@ -115,12 +115,8 @@ type Options struct {
 
 	waits *telemetry.Waits // the current waits of the copy
 
-	part   string                   // distinguishes the heartbeats of the parts of a Split; empty: it is no part
-	mayEnd func(caughtUp bool) bool // decides for UntilCaughtUp whether a part that may end ends; nil: it does
-
-	handover *cutover.Handover // of all parts of a Split; nil: none
-	number   int               // of the part there, from 0
-	merge    *mergePart        // nil: the copy is no part of a merge
+	part  *splitPart // nil: the copy is no part of a Split
+	merge *mergePart // nil: the copy is no part of a merge
 
 	// Metrics are the copy's metrics; nil: none.
 	Metrics *Metrics

@@ -134,7 +134,7 @@ func (r *run) run(ctx context.Context, end context.CancelCauseFunc) (*Report, er
 		return nil, err
 	}
 	if r.handOver.past() {
-		err = r.handOver.cut.Finish(ctx)
+		err = r.handOver.complete(ctx)
 	} else {
 		err = r.transfer(ctx, fail)
 	}
@@ -202,7 +202,7 @@ func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
 }
 
 func (r *run) close() {
-	r.handOver.cut.Close()
+	r.handOver.close()
 	r.prepare.close()
 	r.job.close()
 }

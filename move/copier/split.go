@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/move/copier/cutover"
 	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/move/throttle"
 )
 
@@ -34,6 +35,8 @@ type Split struct {
 
 // A splitPart is the copy to one target, or of a merge from one source.
 type splitPart struct {
+	split    *Split
+	number   int // from 0
 	o        Options
 	from     string // address of the source of a merge; empty: the parts have one source
 	socket   *Socket
@@ -51,7 +54,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 		s.observe = func(telemetry.Event) {}
 	}
 	for i := range parts {
-		p := &splitPart{o: parts[i]}
+		p := &splitPart{split: s, number: i, o: parts[i]}
 		if o := &p.o; !o.Follow || o.Cutover != nil || o.Swap != nil || o.Control != "" || o.Socket != nil {
 			return nil, errors.New("a part of a split follows its source, without a cutover, a swap and a control socket")
 		}
@@ -61,8 +64,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 			status: func() telemetry.Status { return s.lastStatus(p) }, change: func(throttle.LimitChange) error { return errNoCopy },
 			finish: func() error { return errNoCopy }, abort: func() {}, observe: func(telemetry.Event) {},
 		}}
-		p.o.Socket, p.o.part = p.socket, fmt.Sprintf("-%d", i+1)
-		p.o.mayEnd = func(may bool) bool { return s.partMayEnd(p, may) }
+		p.o.Socket, p.o.part = p.socket, p
 		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
 		s.parts = append(s.parts, p)
 	}
@@ -138,6 +140,30 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 		return nil, first
 	}
 	return s.handedOver(reports), nil
+}
+
+// suffix distinguishes the heartbeats of the parts. It is empty if p is nil: the copy is no part.
+func (p *splitPart) suffix() string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("-%d", p.number+1)
+}
+
+// handover returns the handover of all parts; nil if there is none, or the copy is no part.
+func (p *splitPart) handover() *cutover.Handover {
+	if p == nil {
+		return nil
+	}
+	return p.split.handover
+}
+
+// endTogether lets a part end only once all parts may.
+func (p *splitPart) endTogether(f *follow.Follower) {
+	if p != nil {
+		may := f.MayEnd
+		f.MayEnd = func() bool { return p.split.partMayEnd(p, may()) }
+	}
 }
 
 // partObserve passes on an event, and reports once that all targets have caught up.

@@ -32,13 +32,8 @@ func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
 			o.Tables = append(o.Tables, tabledef.Spec{Schema: l.Schema, Name: l.Table})
 		}
 	}
-	if s.handover, err = cutover.NewHandover(o, len(s.parts)); err != nil {
-		return err
-	}
-	for i, p := range s.parts {
-		p.o.handover, p.o.number = s.handover, i
-	}
-	return nil
+	s.handover, err = cutover.NewHandover(o, len(s.parts))
+	return err
 }
 
 // CheckHandover returns an error if the source's account may not stop the writes. It changes nothing.

@@ -122,7 +122,7 @@ func (s *changeStream) check(ctx context.Context) (err error) {
 
 // prepareHeart writes the first heartbeat and reads it from the log, unless heartbeats are off.
 func (s *changeStream) prepareHeart(ctx context.Context) (err error) {
-	s.heart = s.newHeart(s.from, s.record.ID+s.o.part, s.tables)
+	s.heart = s.newHeart(s.from, s.record.ID+s.o.part.suffix(), s.tables)
 	if s.heart == nil || len(s.present()) == 0 { // following stops at the change of their definition
 		return nil
 	}
@@ -186,7 +186,7 @@ func (s *changeStream) plan(ctx context.Context) error {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	heart := s.newHeart(s.from, s.record.ID+s.o.part, s.tables)
+	heart := s.newHeart(s.from, s.record.ID+s.o.part.suffix(), s.tables)
 	if heart == nil || len(s.present()) == 0 {
 		return nil
 	}

@@ -30,13 +30,13 @@ func (p *verifyPhase) once(ctx context.Context) (err error) {
 // follow follows the source and compares rows concurrently if the copy verifies.
 func (p *verifyPhase) follow(ctx context.Context, f *follow.Follower) error {
 	if !p.o.Verify {
-		p.o.endTogether(f)
+		p.o.part.endTogether(f)
 		return f.Run(ctx)
 	}
 	v := verify.NewFollowing(p.options(), f)
 	may := f.MayEnd
 	f.MayEnd = func() bool { return may() && v.Passed() }
-	p.o.endTogether(f)
+	p.o.part.endTogether(f)
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var comparing sync.WaitGroup
@@ -55,14 +55,6 @@ func (p *verifyPhase) follow(ctx context.Context, f *follow.Follower) error {
 	}
 	p.reports = v.Result()
 	return err
-}
-
-// endTogether lets a part of a Split end only once all parts may.
-func (o *Options) endTogether(f *follow.Follower) {
-	if o.mayEnd != nil {
-		may := f.MayEnd
-		f.MayEnd = func() bool { return o.mayEnd(may()) }
-	}
 }
 
 // options returns the options of a comparison.
