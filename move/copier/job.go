@@ -16,7 +16,7 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// A job is what the phases of a run share. Describing the tables and the phase prepare set its fields; the others read them.
+// A job has the fields that the phases of a run share. The describer and the phase prepare set them; the others read them.
 type job struct {
 	o *Options
 	sides
