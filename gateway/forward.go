@@ -225,10 +225,20 @@ func (x *relayer) readRest(n int) error {
 	return nil
 }
 
-// fillClient reads more of a command whose first bytes have arrived.
+// fillClient reads more of a command whose first bytes have arrived. It returns errPauseBegun if the session has to join a
+// pause first; the client's time to send the command continues meanwhile.
 func (x *relayer) fillClient() error {
-	x.markReading(true)
-	defer x.markReading(false)
+	if !x.reading.Load() {
+		x.markReading(true)
+	}
+	err := x.fillCommand()
+	if !errors.Is(err, errPauseBegun) {
+		x.markReading(false)
+	}
+	return err
+}
+
+func (x *relayer) fillCommand() error {
 	for {
 		err := x.client.Fill()
 		switch {

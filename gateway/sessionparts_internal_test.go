@@ -327,12 +327,16 @@ func TestThreeColumns(t *testing.T) {
 	}
 }
 
-// TestRelayer relays a command and its response, whose status changes the modes, and ends with a backend that leaves.
-func TestRelayer(t *testing.T) {
+// pipeRelayer returns a relayer over connections in memory, with their far ends.
+func pipeRelayer(t *testing.T) (x *relayer, client, backend net.Conn) {
+	t.Helper()
 	near, client := net.Pipe()
 	nearBackend, backend := net.Pipe()
-	srv := &Server{opts: Options{Planner: newPlanner(t), StatementMemory: DefaultStatementMemory}, buffers: newBufferPool(1 << 20), metrics: newMetrics(1)}
-	var x relayer
+	srv := &Server{
+		opts:    Options{Planner: newPlanner(t), StatementMemory: DefaultStatementMemory, IdleTimeout: time.Hour},
+		buffers: newBufferPool(1 << 20), metrics: newMetrics(1), started: time.Now(),
+	}
+	x = &relayer{}
 	x.open(srv, near)
 	x.setBackend(mysqlconn.NewBuffer(netloop.NewConn(nearBackend), make([]byte, backendBuffer)))
 	x.aim(&target{})
@@ -344,6 +348,52 @@ func TestRelayer(t *testing.T) {
 		client.Close()
 		backend.Close()
 	})
+	return x, client, backend
+}
+
+// TestRelayerJoinsPause interrupts the arrival of a command for a pause. The client's idle time is still counted from before the pause.
+func TestRelayerJoinsPause(t *testing.T) {
+	x, client, _ := pipeRelayer(t)
+	x.idle(false)
+	x.interrupt(causeMove)
+	if err := x.fillClient(); !errors.Is(err, errPauseBegun) {
+		t.Fatalf("the read ended by %v, want a pause", err)
+	}
+	since := x.idleSince.Load()
+	if !x.reading.Load() {
+		t.Error("the client is not awaited during the pause")
+	}
+	x.acknowledge(causeMove)
+	x.interrupt(causeMove) // the next pause
+	if err := x.fillClient(); !errors.Is(err, errPauseBegun) || x.idleSince.Load() != since {
+		t.Errorf("the read ended by %v, the idle time starts at %d, want %d", err, x.idleSince.Load(), since)
+	}
+	x.acknowledge(causeMove)
+	if err := x.clearDeadlines(0); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { _, err := client.Write([]byte{1}); written <- err }()
+	if err := x.fillClient(); err != nil || x.reading.Load() {
+		t.Errorf("the read ended by %v, the client is still awaited: %t", err, x.reading.Load())
+	}
+	if err := testwait.Receive(t, "the write", written); err != nil {
+		t.Error(err)
+	}
+	x.busy() // a command of which a part was forwarded does not wait
+	x.interrupt(causeMove)
+	go func() { _, err := client.Write([]byte{2}); written <- err }()
+	if err := x.fillClient(); err != nil {
+		t.Errorf("the read within a command ended by %v", err)
+	}
+	if err := testwait.Receive(t, "the write", written); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRelayer relays a command and its response, whose status changes the modes, and ends with a backend that leaves.
+func TestRelayer(t *testing.T) {
+	x, client, backend := pipeRelayer(t)
 	ping, _ := mysqlwire.AppendPacket(nil, []byte{byte(mysqlwire.ComPing)}, 0)
 	status := mysqlwire.StatusInTrans | mysqlwire.StatusNoBackslashEscapes
 	ok, _ := mysqlwire.AppendPacket(nil, (&mysqlwire.OK{Status: status}).AppendTo(nil, mysqlwire.CapProtocol41), 1)
