@@ -17,7 +17,6 @@ func TestAllocs(t *testing.T) {
 	const n = 40
 	compact := testactive.Body(7, n)
 	escaped := bytes.ReplaceAll(bytes.ReplaceAll(compact, []byte("prometheus"), []byte(`\u0070é\n`)), []byte(","), []byte(" ,\n"))
-	framed := frames(t, compact, FormFramedEnd)
 	members := slices.Concat([]byte(`{"status":"success","isPartial":false,"infos":[],`), compact[1:len(compact)-1], []byte(`,"warnings":[],"other":{"a":[1,true,"x"]}}`))
 	var pieces piecesReader // splits items like the ends of windows
 	drain := func(d Decoder, r *bytes.Reader, body []byte) func() error {
@@ -43,8 +42,6 @@ func TestAllocs(t *testing.T) {
 	var form canonicalForm
 	before := false
 	counts := newCounter("job", &budget{allowed: 1 << 20})
-	buf := make([]byte, 0, 2*len(compact))
-	list := append([]byte{','}, compact[len(`{"data":[`):len(compact)-2]...)
 	tr := newTracker(t, TrackerOptions{Idle: time.Minute, Matchers: 3})
 	for k := range Key(1000) {
 		if err := tr.Add(k, 1, []uint16{0, 2}); err != nil {
@@ -57,13 +54,6 @@ func TestAllocs(t *testing.T) {
 		{Name: "Scanner", Op: drain(new(Scanner), new(bytes.Reader), compact)},
 		{Name: "Scanner, escapes and white space", Op: drain(new(Scanner), new(bytes.Reader), escaped)},
 		{Name: "Scanner, members without warnings", Op: drain(new(Scanner), new(bytes.Reader), members)},
-		{Name: "FrameScanner", Op: drain(NewFrameScanner(FormFramedEnd), new(bytes.Reader), framed)},
-		{Name: "AppendFrames", Op: func() error {
-			if len(AppendFrames(buf[:0], list)) < n {
-				return errors.New("items are missing")
-			}
-			return nil
-		}},
 		{Name: "Labels", Op: func() error {
 			labels := 0
 			for name, value := range Labels(item) {
@@ -107,17 +97,6 @@ func TestAllocs(t *testing.T) {
 type piecesReader struct{ r io.Reader }
 
 func (p *piecesReader) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), 700)]) }
-
-// frames returns a body converted to another form.
-func frames(t testing.TB, body []byte, form Form) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	b := NewMerger(MergerOptions{Workers: 1}).Merge(jsonSources(body), Request{Form: form})
-	if _, err := b.WriteTo(&out); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
 
 // TestMergeAllocs bounds the objects of a merge by its sources, regardless of their contents.
 func TestMergeAllocs(t *testing.T) {

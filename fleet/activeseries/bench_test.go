@@ -31,7 +31,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	for _, k := range kinds {
 		for _, by := range []Implementation{Strict, Stdlib} {
-			b.Run(fmt.Sprintf("%s/%s", k.name, by), func(b *testing.B) { benchmarkDecoder(b, NewDecoder(by, FormJSON), k.body) })
+			b.Run(fmt.Sprintf("%s/%s", k.name, by), func(b *testing.B) { benchmarkDecoder(b, NewDecoder(by), k.body) })
 		}
 		b.Run(k.name+"/json.Valid", func(b *testing.B) {
 			b.SetBytes(int64(len(k.body)))
@@ -43,9 +43,6 @@ func BenchmarkDecode(b *testing.B) {
 			}
 		})
 	}
-	b.Run("framed/strict", func(b *testing.B) {
-		benchmarkDecoder(b, NewFrameScanner(FormFramedEnd), frames(b, compact, FormFramedEnd))
-	})
 	b.Run("copy", func(b *testing.B) {
 		b.SetBytes(int64(len(compact)))
 		to := make([]byte, bufferSize)
@@ -90,7 +87,6 @@ func BenchmarkMerge(b *testing.B) {
 		{"pass", Request{}},
 		{"unique", Request{Unique: true, UniqueBytes: 1 << 30}},
 		{"count", Request{CountBy: "job", CountBytes: 1 << 20}},
-		{"framed", Request{Form: FormFramedEnd}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			m := NewMerger(MergerOptions{Workers: 2})

@@ -64,8 +64,8 @@ func (s *itemSum) add(list []byte, n int) {
 
 func newComparison(o *Request, s *Source) *comparison {
 	return &comparison{
-		Decoder: NewDecoder(o.Decoder, s.Form),
-		other:   NewDecoder(Stdlib-o.Decoder, s.Form),
+		Decoder: NewDecoder(o.Decoder),
+		other:   NewDecoder(Stdlib - o.Decoder),
 		by:      o.Decoder,
 		shard:   s.Shard,
 		report:  o.Compare,

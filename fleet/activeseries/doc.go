@@ -18,9 +18,8 @@
 //
 //   - An item is a series in a response: a JSON object of label names and values.
 //   - A body is the response of one shard; a source provides it.
-//   - A decoder validates a body and returns its items. Scanner and FrameScanner are the strict decoders;
-//     Plain and PlainFrames are their references based on encoding/json, which accept the same bodies.
-//   - A form is an encoding of bodies: JSON or frames.
+//   - A decoder validates a body and returns its items. Scanner is the strict decoder; Plain is its reference
+//     based on encoding/json, which accepts the same bodies.
 //   - A series is live if it got a sample within the idle time.
 //
 // # Data flow
@@ -73,8 +72,5 @@
 //
 //   - RFC 8259, The JavaScript Object Notation; RFC 3629, UTF-8.
 //   - Grafana Mimir's GET /prometheus/api/v1/cardinality/active_series, of April 2026, for the shape of a
-//     response and the members that report an error after items; and its content type
-//     application/vnd.mimir.active-series-framed, of July 2026, for frames. The end record of frames is an
-//     addition: see ContentTypeFramedEnd.
-//   - RFC 9260, appendix A, for the polynomial of CRC-32C.
+//     response and the members that report an error after items.
 package activeseries

@@ -12,7 +12,7 @@ type Fault uint8
 const (
 	// Truncated reports a body that ends before it is complete.
 	Truncated Fault = iota + 1
-	// Syntax reports bytes that are not JSON (RFC 8259), or not frames.
+	// Syntax reports bytes that are not JSON (RFC 8259).
 	Syntax
 	// Encoding reports a string that is not valid UTF-8.
 	Encoding
@@ -22,8 +22,6 @@ const (
 	Size
 	// Shape reports valid JSON that is not a list of objects with string values in one member "data".
 	Shape
-	// Checksum reports an end record whose count or checksum does not match the frames.
-	Checksum
 	// Reading reports that the source of the body failed. The error wraps the reader's.
 	Reading
 )
@@ -43,8 +41,6 @@ func (f Fault) String() string {
 		return "size"
 	case Shape:
 		return "shape"
-	case Checksum:
-		return "checksum"
 	case Reading:
 		return "reading"
 	}
@@ -74,8 +70,8 @@ func (e *Error) Error() string {
 // Unwrap returns the reader's error, if there is one.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A ReportedError is a failure that a valid body reports, in its members "status", "errorType" and "error" or
-// in an error record. Items may precede it.
+// A ReportedError is a failure that a valid body reports, in its members "status", "errorType" and
+// "error". Items may precede it.
 type ReportedError struct {
 	Shard string // shard of the body; "" until it is known
 	Type  string // of member "errorType"

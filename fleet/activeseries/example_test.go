@@ -56,15 +56,6 @@ func ExampleScanner() {
 	// syntax at byte 52: unexpected byte
 }
 
-func ExampleFrameScanner() {
-	frames := activeseries.AppendFrames(nil, []byte(`,{"__name__":"up"},{"__name__":"go_threads"}`))
-	s := activeseries.NewFrameScanner(activeseries.FormFramed)
-	s.Reset(strings.NewReader(string(frames)))
-	items, n, err := s.Next()
-	fmt.Printf("%d items: %s %v\n", n, items, err)
-	// Output: 2 items: ,{"__name__":"up"},{"__name__":"go_threads"} <nil>
-}
-
 func ExampleLabels() {
 	for name, value := range activeseries.Labels([]byte(`{"__name__":"up","job":"a"}`)) {
 		fmt.Printf("%s is %s\n", name, value)

@@ -2,7 +2,6 @@ package activeseries
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,103 +14,38 @@ import (
 	"time"
 )
 
-// endedBody returns frames with a record at the end: that of their sum, or of an error.
-func endedBody(fault error, items ...string) []byte {
-	var b []byte
-	for _, item := range items {
-		b = append(binary.AppendUvarint(b, uint64(len(item))), item...)
-	}
-	s := frameSum{on: true}
-	s.add(b, int64(len(items)))
-	return s.appendEnd(bytes.Clone(b), FormFramedEnd, fault)
-}
-
-// TestCutBodies ends bodies of each form after each byte, and has the reader fail there: both decoders report the fault, with the reader's error.
+// TestCutBodies ends bodies after each byte, and has the reader fail there: both decoders report the fault, with the reader's error.
 func TestCutBodies(t *testing.T) {
-	items := []string{`{"a":"b"}`, `{"c":"d\u0041é","e":"f"}`}
-	list := strings.Join(items, " , ")
+	const list = `{"a":"b"} , {"c":"d\u0041é","e":"f"}`
 	lost := errors.New("the connection is lost")
 	for name, c := range map[string]struct {
-		form     Form
 		body     []byte
 		reported bool
 	}{
-		"JSON":           {FormJSON, []byte(` { "status" : "success" , "x" : [ 1.5e3 , { "y" : [ ] , "z" : { } } , null ] , "data" : [ ` + list + ` ] , "warnings" : [ "w" ] }`), false},
-		"a JSON error":   {FormJSON, []byte(`{"data":[` + list + `],"status":"error","errorType":"t","error":"boom"}`), true},
-		"frames":         {FormFramedEnd, endedBody(nil, items...), false},
-		"no frames":      {FormFramedEnd, endedBody(nil), false},
-		"a framed error": {FormFramedEnd, endedBody(errors.New("boom é"), items...), true},
+		"JSON":         {[]byte(` { "status" : "success" , "x" : [ 1.5e3 , { "y" : [ ] , "z" : { } } , null ] , "data" : [ ` + list + ` ] , "warnings" : [ "w" ] }`), false},
+		"a JSON error": {[]byte(`{"data":[` + list + `],"status":"error","errorType":"t","error":"boom"}`), true},
 	} {
 		for _, by := range []Implementation{Strict, Stdlib} {
-			whole := decode(t, NewDecoder(by, c.form), bytes.NewReader(c.body))
+			whole := decode(t, NewDecoder(by), bytes.NewReader(c.body))
 			if _, reported := errors.AsType[*ReportedError](whole.err); reported != c.reported || !reported && whole.err != nil && whole.err != io.EOF {
 				t.Errorf("%s by %s: %v", name, by, whole.err)
 			}
 			for n := range c.body {
 				var e *Error
-				if o := decode(t, NewDecoder(by, c.form), bytes.NewReader(c.body[:n])); !errors.As(o.err, &e) || e.Fault != Truncated || e.Offset > int64(n) {
+				if o := decode(t, NewDecoder(by), bytes.NewReader(c.body[:n])); !errors.As(o.err, &e) || e.Fault != Truncated || e.Offset > int64(n) {
 					t.Errorf("%s by %s, cut after %d bytes: %v", name, by, n, o.err)
 				}
-				if o := decode(t, NewDecoder(by, c.form), io.MultiReader(bytes.NewReader(c.body[:n]), iotest.ErrReader(lost))); !errors.As(o.err, &e) || e.Fault != Reading || !errors.Is(o.err, lost) {
+				if o := decode(t, NewDecoder(by), io.MultiReader(bytes.NewReader(c.body[:n]), iotest.ErrReader(lost))); !errors.As(o.err, &e) || e.Fault != Reading || !errors.Is(o.err, lost) {
 					t.Errorf("%s by %s, the reader fails after %d bytes: %v", name, by, n, o.err)
 				}
 			}
-			if o := decode(t, NewDecoder(by, c.form), io.MultiReader(bytes.NewReader(c.body), iotest.ErrReader(lost))); !errors.Is(o.err, lost) {
+			if o := decode(t, NewDecoder(by), io.MultiReader(bytes.NewReader(c.body), iotest.ErrReader(lost))); !errors.Is(o.err, lost) {
 				t.Errorf("%s by %s, the reader fails at the end: %v", name, by, o.err)
 			}
-			if o := decode(t, NewDecoder(by, c.form), iotest.OneByteReader(bytes.NewReader(c.body))); string(o.items) != string(whole.items) || (o.err == nil) != (whole.err == nil) {
+			if o := decode(t, NewDecoder(by), iotest.OneByteReader(bytes.NewReader(c.body))); string(o.items) != string(whole.items) || (o.err == nil) != (whole.err == nil) {
 				t.Errorf("%s by %s, a byte at a time: %v", name, by, o.err)
 			}
 		}
-	}
-}
-
-// TestEndRecords has each fault of the record at the end.
-func TestEndRecords(t *testing.T) {
-	frame := append([]byte{2}, `{}`...)
-	record := func(kind byte, n uint64, rest string) []byte {
-		return append(binary.AppendUvarint(append(bytes.Clone(frame), 0, kind), n), rest...)
-	}
-	end := endedBody(nil, `{}`)
-	sum := string(end[len(end)-4:])
-	for name, c := range map[string]struct {
-		body  []byte
-		fault Fault
-	}{
-		"another record":       {record(3, 1, sum), Syntax},
-		"no record":            {record(0, 1, sum), Syntax},
-		"one item more":        {record(recordEnd, 2, sum), Checksum},
-		"no item":              {record(recordEnd, 0, sum), Checksum},
-		"another sum":          {record(recordEnd, 1, "\x00\x00\x00\x00"), Checksum},
-		"bytes after it":       {record(recordEnd, 1, sum+"x"), Syntax},
-		"a long error":         {record(recordError, MaxItem+1, ""), Size},
-		"a cut error":          {record(recordError, 5, "boom"), Truncated},
-		"an error of no UTF-8": {record(recordError, 1, "\xff"), Encoding},
-		"bytes after an error": {record(recordError, 4, "boom!"), Syntax},
-		"an empty frame":       {[]byte{0x80, 0x00, 0x01}, 0},
-	} {
-		for _, by := range []Implementation{Strict, Stdlib} {
-			var e *Error
-			o := decode(t, NewDecoder(by, FormFramedEnd), bytes.NewReader(c.body))
-			if !errors.As(o.err, &e) || c.fault != 0 && e.Fault != c.fault {
-				t.Errorf("%s by %s: %v, want a fault of %s", name, by, o.err, c.fault)
-			}
-		}
-	}
-	for _, by := range []Implementation{Strict, Stdlib} {
-		o := decode(t, NewDecoder(by, FormFramedEnd), bytes.NewReader(record(recordError, 4, "boom")))
-		if r, ok := errors.AsType[*ReportedError](o.err); !ok || r.Text != "boom" || string(o.items) != ",{}" {
-			t.Errorf("by %s: %q, %v", by, o.items, o.err)
-		}
-		long := strings.Repeat("a", MaxErrorText+1)
-		o = decode(t, NewDecoder(by, FormFramedEnd), bytes.NewReader(record(recordError, uint64(len(long)), long)))
-		if r, ok := errors.AsType[*ReportedError](o.err); !ok || len(r.Text) > MaxErrorText+len("…") {
-			t.Errorf("a long error by %s: %v", by, o.err)
-		}
-	}
-	var none frameSum
-	if none.add([]byte("x"), 1); none.items != 0 || none.crc != 0 || none.appendEnd(nil, FormFramed, io.EOF) != nil {
-		t.Error("a form without an end has one")
 	}
 }
 
@@ -140,13 +74,8 @@ func TestErrorTexts(t *testing.T) {
 			names[s] = true
 		}
 	}
-	if len(names) != 8 || Fault(0).String() != "fault 0" || (Reading+1).String() != "fault 9" {
+	if len(names) != 7 || Fault(0).String() != "fault 0" || (Reading+1).String() != "fault 8" {
 		t.Errorf("names %v", names)
-	}
-	for f, want := range map[Form]string{FormJSON: "application/json", FormFramed: "application/vnd.mimir.active-series-framed", FormFramedEnd: "application/vnd.mimir.active-series-framed; end=1"} {
-		if got := f.ContentType(); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
 	}
 	d := Difference{Shard: "7", By: Strict, Items: 3, OtherItems: 4, OtherErr: io.EOF, SameBytes: true}
 	if got := d.String(); !strings.Contains(got, "shard 7") || !strings.Contains(got, "3 items") || !strings.Contains(got, "4 and EOF") {
@@ -307,7 +236,7 @@ func TestSkippedDepth(t *testing.T) {
 				if c[0] != "[" {
 					body = `{"x":` + strings.Repeat(c[0], n) + "1" + strings.Repeat(c[1], n) + `,"data":[]}`
 				}
-				o := decode(t, NewDecoder(by, FormJSON), strings.NewReader(body))
+				o := decode(t, NewDecoder(by), strings.NewReader(body))
 				if o.accepted() {
 					deepest[i] = n
 					continue

@@ -3,7 +3,6 @@ package activeseries
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -54,48 +53,4 @@ func truncate(t *testing.T, body []byte) {
 			}
 		}
 	}
-}
-
-// FuzzFrames compares both decoders of frames, also when frames are read in pieces.
-func FuzzFrames(f *testing.F) {
-	for i, b := range bodies(f) {
-		var list []byte
-		d := new(Scanner)
-		d.Reset(strings.NewReader(b))
-		for {
-			items, _, err := d.Next()
-			if err != nil {
-				break
-			}
-			list = append(list, items...)
-		}
-		frames := AppendFrames(nil, list)
-		f.Add(frames, false, uint64(i))
-		sum := frameSum{on: true}
-		sum.add(frames, int64(strings.Count(b, "{")-1))
-		f.Add(sum.appendEnd(frames, FormFramedEnd, nil), true, uint64(i))
-		f.Add(sum.appendEnd(frames, FormFramedEnd, errors.New("late")), true, uint64(i))
-	}
-	f.Fuzz(func(t *testing.T, body []byte, record bool, seed uint64) {
-		defer alloctest.Bounded(t, 32<<20)()
-		form := FormFramed
-		if record {
-			form = FormFramedEnd
-		}
-		strict := decode(t, NewFrameScanner(form), bytes.NewReader(body))
-		plain := decode(t, NewPlainFrames(form), bytes.NewReader(body))
-		if strict.accepted() != plain.accepted() || !bytes.Equal(strict.items, plain.items) || strict.reported() != plain.reported() {
-			t.Fatalf("strict and plain differ on %q:\n%q, %v\n%q, %v", body, strict.items, strict.err, plain.items, plain.err)
-		}
-		same(t, "splits", decode(t, NewFrameScanner(form), &splits{body, rand.New(rand.NewPCG(seed, 1))}), strict)
-		if record && strict.accepted() && len(body) < 1<<10 {
-			for end := range body {
-				o := decode(t, NewFrameScanner(form), bytes.NewReader(body[:end]))
-				var e *Error
-				if !errors.As(o.err, &e) || e.Fault != Truncated {
-					t.Fatalf("%v at byte %d of %q", o.err, end, body)
-				}
-			}
-		}
-	})
 }

@@ -27,7 +27,6 @@ func (d Implementation) String() string {
 type Source struct {
 	Shard string        // name in errors, such as "3_of_16"
 	Body  io.ReadCloser // decompressed; the merge closes it in any case
-	Form  Form          // of the body
 
 	// Counts reports that the items are counts by the order's label, and each stands for the number of series
 	// in its label CountLabel. Otherwise each item is one series, whatever its labels are.
@@ -45,7 +44,6 @@ type Source struct {
 // A Request specifies how sources are merged.
 type Request struct {
 	Decoder Implementation
-	Form    Form // of the response; FormFramed has no place for an error: the caller must report it by other means
 
 	// Limit bounds the items: the first ones to arrive; of counts, the largest. 0 is no limit.
 	Limit int
@@ -98,47 +96,41 @@ type Merger struct {
 	free    freeList
 }
 
-// NewMerger returns a Merger. Of each implementation and form it keeps up to 2 decoders per worker, of 64 KiB.
+// NewMerger returns a Merger. Of each implementation it keeps up to 2 decoders per worker, of 64 KiB.
 func NewMerger(o MergerOptions) *Merger {
 	if o.Workers < 1 {
 		panic("BUG: a merger without workers")
 	}
-	return &Merger{workers: o.Workers, free: freeList{most: 2 * o.Workers, decoders: map[decoderKind][]Decoder{}}}
+	return &Merger{workers: o.Workers, free: freeList{most: 2 * o.Workers, decoders: map[Implementation][]Decoder{}}}
 }
 
 // freeList keeps decoders between bodies.
 type freeList struct {
-	most int // of each kind
+	most int // of each implementation
 
 	mu       sync.Mutex
-	decoders map[decoderKind][]Decoder // guarded by mu
+	decoders map[Implementation][]Decoder // guarded by mu
 }
 
-// A decoderKind is the key of decoders that can replace each other.
-type decoderKind struct {
-	by   Implementation
-	form Form
-}
-
-func (f *freeList) get(k decoderKind) Decoder {
+func (f *freeList) get(by Implementation) Decoder {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := f.decoders[k]
+	list := f.decoders[by]
 	if len(list) == 0 {
-		return NewDecoder(k.by, k.form)
+		return NewDecoder(by)
 	}
 	d := list[len(list)-1]
 	list[len(list)-1] = nil
-	f.decoders[k] = list[:len(list)-1]
+	f.decoders[by] = list[:len(list)-1]
 	return d
 }
 
-func (f *freeList) put(k decoderKind, d Decoder) {
+func (f *freeList) put(by Implementation, d Decoder) {
 	d.Reset(noReader{}) // drops the references to the body and to a grown buffer
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.decoders[k]) < f.most {
-		f.decoders[k] = append(f.decoders[k], d)
+	if len(f.decoders[by]) < f.most {
+		f.decoders[by] = append(f.decoders[by], d)
 	}
 }
 
@@ -152,17 +144,12 @@ func (m *Merger) IdleBytes() (n int64) {
 	return n
 }
 
-// NewDecoder returns a decoder for bodies of form.
-func NewDecoder(by Implementation, form Form) Decoder {
-	switch {
-	case form == FormJSON && by == Stdlib:
+// NewDecoder returns a decoder of an implementation.
+func NewDecoder(by Implementation) Decoder {
+	if by == Stdlib {
 		return new(Plain)
-	case form == FormJSON:
-		return new(Scanner)
-	case by == Stdlib:
-		return NewPlainFrames(form)
 	}
-	return NewFrameScanner(form)
+	return new(Scanner)
 }
 
 // decoder returns a decoder for a source of an order.
@@ -170,16 +157,16 @@ func (m *Merger) decoder(o *Request, s *Source) Decoder {
 	if o.Compare != nil {
 		return newComparison(o, s)
 	}
-	return m.free.get(decoderKind{o.Decoder, s.Form})
+	return m.free.get(o.Decoder)
 }
 
 // release returns a decoder of an order to the free list.
-func (m *Merger) release(o *Request, form Form, d Decoder) {
+func (m *Merger) release(o *Request, d Decoder) {
 	if c, ok := d.(*comparison); ok {
 		c.close()
 		return
 	}
-	m.free.put(decoderKind{o.Decoder, form}, d)
+	m.free.put(o.Decoder, d)
 }
 
 // noReader is the reader of idle decoders.

@@ -61,7 +61,7 @@ func merged(t *testing.T, workers int, o Request, bodies ...string) (response st
 		if closed.Load() != int64(len(bodies)) {
 			t.Fatalf("%s: %d of %d bodies were closed", way, closed.Load(), len(bodies))
 		}
-		if o.Form == FormJSON && o.Failed == nil && !json.Valid(out.Bytes()) {
+		if o.Failed == nil && !json.Valid(out.Bytes()) {
 			t.Fatalf("%s: the answer is no JSON: %s", way, out.Bytes())
 		}
 		if stats.Bytes != int64(out.Len()) {
@@ -218,8 +218,8 @@ func itemSet(t *testing.T, response []byte) map[string]int {
 	return set
 }
 
-// TestMergeLarge merges large bodies with several workers, some of them with other escapes, in each form, and
-// compares with the items that encoding/json decodes.
+// TestMergeLarge merges large bodies with several workers, some of them with other escapes, and compares with
+// the items that encoding/json decodes.
 func TestMergeLarge(t *testing.T) {
 	const shards, n = 3, 1000
 	want := map[string]int{}
@@ -227,68 +227,46 @@ func TestMergeLarge(t *testing.T) {
 		maps.Copy(want, itemSet(t, testactive.Body(i, n)))
 	}
 	m := NewMerger(MergerOptions{Workers: 4})
-	for _, in := range []Form{FormJSON, FormFramed, FormFramedEnd} {
-		for _, out := range []Form{FormJSON, FormFramed, FormFramedEnd} {
-			for _, o := range []Request{{}, {Unique: true, UniqueBytes: 1 << 20}, {Decoder: Stdlib}} {
-				if o.Decoder == Stdlib && in != out {
-					continue
-				}
-				t.Run(fmt.Sprintf("%d to %d, %s, unique=%t", in, out, o.Decoder, o.Unique), func(t *testing.T) {
-					o.Form = out
-					var sources []Source
-					for i := range 2 * shards {
-						body := testactive.Body(i%shards, n)
-						if in != FormJSON {
-							var framed bytes.Buffer
-							b := m.Merge(jsonSources(body), Request{Form: in})
-							if _, err := b.WriteTo(&framed); err != nil {
-								t.Fatal(err)
-							}
-							body = framed.Bytes()
-						}
-						sources = append(sources, Source{Form: in, Body: io.NopCloser(bytes.NewReader(body))})
-					}
-					var mu sync.Mutex
-					items := int64(0)
-					for i := range sources {
-						sources[i].Done = func(n, _ int64, err error) {
-							mu.Lock()
-							defer mu.Unlock()
-							if items += n; err != nil {
-								t.Error(err)
-							}
-						}
-					}
-					b := m.Merge(sources, o)
-					var response bytes.Buffer
-					if _, err := b.WriteTo(&response); err != nil {
-						t.Fatal(err)
-					}
-					if items != 2*shards*n {
-						t.Errorf("sources had %d items, want %d", items, 2*shards*n)
-					}
-					times := 2
-					if o.Unique {
-						times = 1
-					}
-					if s := b.Stats(); s.Items != int64(times*shards*n) || s.Items+s.Duplicates != items {
-						t.Errorf("stats are %+v", s)
-					}
-					text := response.Bytes()
-					if out != FormJSON {
-						text = append([]byte(`{"data":[`), bytes.TrimPrefix(decode(t, NewFrameScanner(out), &response).items, []byte(","))...)
-						text = append(text, `]}`...)
-					}
-					got := itemSet(t, text)
-					for item := range want {
-						want[item] = times
-					}
-					if !maps.Equal(got, want) {
-						t.Errorf("the answer has other items: %d different ones, want %d", len(got), len(want))
-					}
-				})
+	for _, o := range []Request{{}, {Unique: true, UniqueBytes: 1 << 20}, {Decoder: Stdlib}} {
+		t.Run(fmt.Sprintf("%s, unique=%t", o.Decoder, o.Unique), func(t *testing.T) {
+			var sources []Source
+			for i := range 2 * shards {
+				sources = append(sources, Source{Body: io.NopCloser(bytes.NewReader(testactive.Body(i%shards, n)))})
 			}
-		}
+			var mu sync.Mutex
+			items := int64(0)
+			for i := range sources {
+				sources[i].Done = func(n, _ int64, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if items += n; err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			b := m.Merge(sources, o)
+			var response bytes.Buffer
+			if _, err := b.WriteTo(&response); err != nil {
+				t.Fatal(err)
+			}
+			if items != 2*shards*n {
+				t.Errorf("sources had %d items, want %d", items, 2*shards*n)
+			}
+			times := 2
+			if o.Unique {
+				times = 1
+			}
+			if s := b.Stats(); s.Items != int64(times*shards*n) || s.Items+s.Duplicates != items {
+				t.Errorf("stats are %+v", s)
+			}
+			got := itemSet(t, response.Bytes())
+			for item := range want {
+				want[item] = times
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("the answer has other items: %d different ones, want %d", len(got), len(want))
+			}
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ type output struct {
 	order  *Request
 	unique *hashSet // nil unless Request.Unique is set
 	counts *counter // of all finished workers; nil unless Request.CountBy is set
-	frames frameSum
 
 	countBudget budget
 
@@ -23,7 +22,6 @@ func (o *output) init(order *Request) {
 	if order.Unique {
 		o.unique = newHashSet(order.UniqueBytes)
 	}
-	o.frames.on = order.Form != FormJSON
 	if order.CountBy != "" {
 		o.countBudget = budget{what: "counts", allowed: order.CountBytes}
 		o.counts = newCounter(order.CountBy, &o.countBudget)
@@ -31,10 +29,7 @@ func (o *output) init(order *Request) {
 }
 
 // head returns the start of the response.
-func (o *output) head() []byte {
-	if o.order.Form != FormJSON {
-		return nil
-	}
+func (*output) head() []byte {
 	return []byte(`{"data":[`)
 }
 
@@ -46,14 +41,9 @@ func (o *output) tail(fault error) (tail []byte) {
 			o.items++
 		}
 		o.limited = o.order.Limit > 0 && len(o.counts.values) > o.order.Limit
-		if len(tail) > 0 && o.order.Form == FormJSON {
+		if len(tail) > 0 {
 			tail = tail[1:]
 		}
-	}
-	if o.order.Form != FormJSON {
-		frames := AppendFrames(nil, tail)
-		o.frames.add(frames, o.items-o.frames.items)
-		return o.frames.appendEnd(frames, o.order.Form, fault)
 	}
 	tail = append(tail, ']')
 	tail = o.appendWarnings(tail)
@@ -108,14 +98,7 @@ func (b *Body) keepNew(list []byte, hashes []uint64) (kept []byte, n int) {
 }
 
 // send writes the n items of list.
-func (b *Body) send(w *worker, list []byte, n int) {
-	form := b.order.Form
-	if form != FormJSON {
-		if cap(w.frames) < len(list) {
-			w.frames = make([]byte, 0, max(bufferSize, len(list))*9/8) // lengths take more than commas
-		}
-		w.frames = AppendFrames(w.frames[:0], list)
-	}
+func (b *Body) send(list []byte, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o := &b.out
@@ -130,23 +113,16 @@ func (b *Body) send(w *worker, list []byte, n int) {
 			return
 		}
 		list = firstItems(list, n)
-		if form != FormJSON {
-			w.frames = AppendFrames(w.frames[:0], list)
-		}
 	}
-	p := w.frames
-	if form == FormJSON {
-		if p = list; o.items == 0 {
-			p = list[1:]
-		}
+	if o.items == 0 {
+		list = list[1:] // without the comma
 	}
-	if most := b.order.MaxBytes; most > 0 && o.bytes+int64(len(p)) > most {
+	if most := b.order.MaxBytes; most > 0 && o.bytes+int64(len(list)) > most {
 		b.failLocked(&BudgetError{What: "response", Allowed: most})
 		return
 	}
-	o.frames.add(p, int64(n))
 	o.items += int64(n)
-	b.write(p)
+	b.write(list)
 }
 
 // firstItems returns the first n items of list.

@@ -16,10 +16,8 @@ func TestPoison(t *testing.T) {
 		d    Decoder
 		body []byte
 	}{
-		"Scanner":      {new(Scanner), body},
-		"Plain":        {new(Plain), body},
-		"FrameScanner": {NewFrameScanner(FormFramedEnd), frames(t, body, FormFramedEnd)},
-		"PlainFrames":  {NewPlainFrames(FormFramedEnd), frames(t, body, FormFramedEnd)},
+		"Scanner": {new(Scanner), body},
+		"Plain":   {new(Plain), body},
 	} {
 		c.d.Reset(bytes.NewReader(c.body))
 		first, _, err := c.d.Next()

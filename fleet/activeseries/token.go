@@ -25,10 +25,6 @@ const (
 	noData              // no "data"
 	tooDeep             // nested too deeply
 	tooLong             // longer than MaxItem
-	badFrame            // a frame that is not one object
-	badLength           // a frame's length that is not a uvarint
-	badRecord           // an end record of unknown kind
-	badSum              // the end record does not match the frames
 	unfinished          // more, at the end of the body
 	failedRead          // the reader's error
 	verdictsEnd         // number of verdicts
@@ -71,14 +67,6 @@ func (v verdict) fault() (Fault, string) {
 		return Depth, "nested too deeply"
 	case tooLong:
 		return Size, "longer than an item may be"
-	case badFrame:
-		return Syntax, "a frame is not one object"
-	case badLength:
-		return Syntax, "invalid length of a frame"
-	case badRecord:
-		return Syntax, "unknown record"
-	case badSum:
-		return Checksum, "the end record does not fit the frames"
 	case unfinished:
 		return Truncated, "the body ends here, incomplete"
 	case failedRead:

@@ -110,7 +110,7 @@ func (b *Body) warn(s *Source, texts []string) {
 }
 
 // Warnings returns the warnings of sources about incomplete responses, with their names: see Decoder. The
-// response has them in its member "warnings" if it is in FormJSON. They are complete after WriteTo, or after
+// response has them in its member "warnings". They are complete after WriteTo, or after
 // Read has returned io.EOF.
 func (b *Body) Warnings() []string {
 	b.mu.Lock()

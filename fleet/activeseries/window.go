@@ -22,14 +22,13 @@ type window struct {
 	pos  int    // next byte to parse
 	end  int    // end of the data, followed by the slack's zeros
 	base int64  // offset in the body of buf[0]
-	most int    // maximum length of a token
 }
 
 func (w *window) reset(r io.Reader) {
 	if len(w.buf) != bufferSize {
 		w.buf = make([]byte, bufferSize)
 	}
-	*w = window{r: r, buf: w.buf, pos: lead, end: lead, base: -lead, most: MaxItem}
+	*w = window{r: r, buf: w.buf, pos: lead, end: lead, base: -lead}
 	clear(w.buf[lead : lead+slack])
 }
 
@@ -70,10 +69,10 @@ func (w *window) fill() verdict {
 func (w *window) makeRoom(have int) bool {
 	to := w.buf
 	if have > (len(w.buf)-lead-slack)/2 {
-		if have >= w.most {
+		if have >= MaxItem {
 			return false
 		}
-		to = make([]byte, lead+min(2*len(w.buf), w.most)+slack)
+		to = make([]byte, lead+min(2*len(w.buf), MaxItem)+slack)
 	}
 	w.base += int64(w.pos - lead)
 	copy(to[lead:], w.buf[w.pos:w.end])

@@ -13,8 +13,7 @@ type worker struct {
 	spawn func() // starts other workers, once; nil for those
 
 	source   *Source // current source, or nil
-	form     Form
-	decoder  Decoder // reused for sources of one form
+	decoder  Decoder // reused
 	reopened bool    // the current source was reopened
 	items    int64   // of the current source
 	lists    int     // steps in the current source; a small body takes two
@@ -22,7 +21,6 @@ type worker struct {
 
 	hashes    []uint64 // of the current items if Request.Unique is set
 	canonical canonicalForm
-	frames    []byte   // of the current items if the response is framed
 	counter   *counter // counts if Request.CountBy is set
 }
 
@@ -114,9 +112,8 @@ func (w *worker) open() bool {
 
 // decode starts to decode body.
 func (w *worker) decode(body io.Reader) {
-	if w.decoder == nil || w.form != w.source.Form || w.b.order.Compare != nil {
+	if w.decoder == nil || w.b.order.Compare != nil {
 		w.release()
-		w.form = w.source.Form
 		w.decoder = w.b.merger.decoder(&w.b.order, w.source)
 	}
 	w.decoder.Reset(body)
@@ -172,7 +169,7 @@ var errStopped = errors.New("not read to the end")
 
 func (w *worker) release() {
 	if w.decoder != nil {
-		w.b.merger.release(&w.b.order, w.form, w.decoder)
+		w.b.merger.release(&w.b.order, w.decoder)
 		w.decoder = nil
 	}
 }
@@ -198,5 +195,5 @@ func (w *worker) deliver(list []byte, n int) {
 		}
 		return
 	}
-	b.send(w, list, n)
+	b.send(list, n)
 }

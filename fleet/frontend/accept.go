@@ -1,30 +1,18 @@
 package frontend
 
 import (
-	"mime"
 	"net/http"
 	"strings"
 
-	"github.com/taredb/tare/fleet/activeseries"
 	"github.com/taredb/tare/internal/accept"
 )
 
 const jsonType = "application/json"
 
-// chooseType returns the offered media type that a request prefers, the first of equals. ok is false if it
-// accepts none. Without an Accept header it accepts all.
-func chooseType(h http.Header, offered ...string) (mediaType string, ok bool) {
+// acceptsJSON reports whether a request accepts JSON. Without an Accept header it accepts all types.
+func acceptsJSON(h http.Header) bool {
 	ranges := accept.Parse(h.Values("Accept"))
-	if len(ranges) == 0 {
-		return offered[0], true
-	}
-	best := 0
-	for _, candidate := range offered {
-		if q := typeWeight(ranges, candidate); q > best {
-			mediaType, best = candidate, q
-		}
-	}
-	return mediaType, best > 0
+	return len(ranges) == 0 || typeWeight(ranges, jsonType) > 0
 }
 
 // typeWeight returns the weight of the most specific range that contains the type.
@@ -46,29 +34,4 @@ func typeWeight(ranges []accept.Range, mediaType string) int {
 		}
 	}
 	return q
-}
-
-// acceptsEnd reports whether a request that accepts frames also accepts their end record.
-func acceptsEnd(h http.Header) bool {
-	for _, value := range h.Values("Accept") {
-		for element := range strings.SplitSeq(value, ",") {
-			if formOf(element) == activeseries.FormFramedEnd {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// formOf returns the form of a body with this Content-Type. An unknown one is treated as JSON, which fails
-// later if it is not.
-func formOf(contentType string) activeseries.Form {
-	t, parameters, err := mime.ParseMediaType(contentType)
-	switch {
-	case err != nil || t != activeseries.ContentTypeFramed:
-		return activeseries.FormJSON
-	case parameters["end"] == "1":
-		return activeseries.FormFramedEnd
-	}
-	return activeseries.FormFramed
 }

@@ -174,24 +174,6 @@ func TestLateFaults(t *testing.T) {
 			if n := len(l.takeAsked()); n != 1 {
 				t.Errorf("%d requests: what was used is not asked for again", n)
 			}
-
-			// In frames with an end record, the record contains the error.
-			r = get("Accept", activeseries.ContentTypeFramedEnd)
-			d := activeseries.NewDecoder(activeseries.Strict, activeseries.FormFramedEnd)
-			d.Reset(strings.NewReader(r.body))
-			var err error
-			for err == nil {
-				_, _, err = d.Next()
-			}
-			if reported, ok := errors.AsType[*activeseries.ReportedError](err); !ok || r.err != nil {
-				t.Errorf("frames: %v (%v), want a reported error", err, r.err)
-			} else if reported.Text == "" {
-				t.Error("frames: no text")
-			}
-			// Mimir's frames have no place for an error: the connection is closed.
-			if r = get("Accept", activeseries.ContentTypeFramed); r.err == nil {
-				t.Error("frames without end: a whole answer")
-			}
 		})
 	}
 }

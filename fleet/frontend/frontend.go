@@ -138,11 +138,10 @@ func (f *Frontend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.log(x, h, rec)
 		panic(p) // the server reports it and aborts the response
 	}
-	aborted := err != nil && f.reportError(ctx, h, x, rec, err)
-	f.log(x, h, rec)
-	if aborted {
-		panic(http.ErrAbortHandler)
+	if err != nil {
+		f.reportError(ctx, h, rec, err)
 	}
+	f.log(x, h, rec)
 }
 
 func (f *Frontend) startRequest() {
@@ -227,7 +226,7 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 	body := merged.Body.(*mergedBody)
 	defer func() { _ = body.Close() }() // closes bodies that are not needed any more
 	body.failed = func(error) bool {
-		body.unfinished = !h.sent || q.form == activeseries.FormFramed // such frames have no place for an error
+		body.unfinished = !h.sent // then the status reports the error
 		return body.unfinished
 	}
 	_, err = body.WriteTo(h)
@@ -268,26 +267,24 @@ func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response
 }
 
 // reportError reports an error to the client: by a status if none was sent, otherwise by a trailer, in
-// addition to the error in the body. It returns true if neither is possible: then only a broken connection
-// can report the error.
-func (f *Frontend) reportError(ctx context.Context, h *bufferedWriter, x *exchange, rec *Record, err error) (abort bool) {
+// addition to the error in the body.
+func (f *Frontend) reportError(ctx context.Context, h *bufferedWriter, rec *Record, err error) {
 	e := f.statusOf(ctx, err)
 	if h.lost && e.Code != http.StatusGatewayTimeout {
 		e = &StatusError{Code: statusGone, Text: "the client left: " + err.Error(), err: err}
 	}
 	rec.Status, rec.ErrorText = e.Code, e.Error()
 	if h.lost {
-		return false // the client has disconnected
+		return // the client has disconnected
 	}
 	if !h.sent {
 		h.held, h.sent = nil, true
 		h.w.Header().Del(countHeader)
 		writeError(h.w, e)
-		return false
+		return
 	}
 	rec.Status, rec.Late = h.code, true
 	h.w.Header().Set(errorTrailer, trailerText(rec.ErrorText))
-	return x.request.form == activeseries.FormFramed
 }
 
 // trailerText returns the text of an error as a header field: one line of ASCII.

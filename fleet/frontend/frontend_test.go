@@ -17,7 +17,6 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/taredb/tare/fleet/activeseries"
 	"github.com/taredb/tare/internal/testactive"
 )
 
@@ -281,32 +280,23 @@ func TestS2Body(t *testing.T) {
 	}
 }
 
-// TestFrames expects frames to be offered and accepted.
-func TestFrames(t *testing.T) {
+// TestAccept serves JSON to requests that accept it, also beside types with a greater weight, and refuses others.
+func TestAccept(t *testing.T) {
 	l := newFleet(t, false, nil, hasSeries(3))
 	want := l.get("").series(t)
-	for accept, contentType := range map[string]string{
-		"application/vnd.mimir.active-series-framed":                         activeseries.ContentTypeFramed,
-		"application/vnd.mimir.active-series-framed; end=1":                  activeseries.ContentTypeFramedEnd,
-		"application/json;q=0.1, application/vnd.mimir.active-series-framed": activeseries.ContentTypeFramed,
-		"application/json, application/vnd.mimir.active-series-framed;q=0.5": "application/json",
-		"text/html, */*;q=0.1": "application/json",
-	} {
+	for _, accept := range []string{"application/json", "text/html, */*;q=0.1", "application/vnd.mimir.active-series-framed, application/json;q=0.1"} {
 		r := l.get("", "Accept", accept)
-		if got := r.header.Get("Content-Type"); r.code != http.StatusOK || got != contentType {
-			t.Errorf("Accept %q: status %d, type %q, want %q", accept, r.code, got, contentType)
+		if got := r.header.Get("Content-Type"); r.code != http.StatusOK || got != jsonType {
+			t.Errorf("Accept %q: status %d, type %q", accept, r.code, got)
 		}
-		// The same body from a downstream results in the same response.
-		above := newFleet(t, false, func(o *Options) { o.Shards = 1 }, func(w http.ResponseWriter, _ *http.Request, _ string) {
-			w.Header().Set("Content-Type", contentType)
-			_, _ = io.WriteString(w, r.body)
-		})
-		if diff := cmp.Diff(want, above.get("").series(t)); diff != "" {
+		if diff := cmp.Diff(want, r.series(t)); diff != "" {
 			t.Errorf("Accept %q (-want +got):\n%s", accept, diff)
 		}
 	}
-	if r := l.get("", "Accept", "text/html"); r.code != http.StatusNotAcceptable {
-		t.Errorf("status %d, want 406", r.code)
+	for _, accept := range []string{"text/html", "application/vnd.mimir.active-series-framed", "*/*, application/json;q=0"} {
+		if r := l.get("", "Accept", accept); r.code != http.StatusNotAcceptable || !strings.Contains(r.errorText(t), jsonType) {
+			t.Errorf("Accept %q: status %d, %s; want 406 with the type", accept, r.code, r.body)
+		}
 	}
 }
 

@@ -92,8 +92,8 @@ func (l localList) items() []string {
 	return all
 }
 
-// TestLocal requests a process's own series: all of them, all shards, a selection, a limited number, counts,
-// and frames.
+// TestLocal requests a process's own series: all of them, all shards, a selection, a limited number,
+// and counts.
 func TestLocal(t *testing.T) {
 	list := someSeries(1, 2000)
 	base := serveLocal(t, list, nil)
@@ -131,13 +131,6 @@ func TestLocal(t *testing.T) {
 	counts, _ := askLocal(t, base, url.Values{"selector": {`queries`}, "count_by": {"job"}})
 	if want := `{"data":[{"job":"j0","__count__":"667"},{"job":"j1","__count__":"667"},{"job":"j2","__count__":"666"}]}`; counts.body != want || counts.header.Get(countHeader) != "job" {
 		t.Errorf("counts: %s %v, want %s", counts.body, counts.header, want)
-	}
-	framed, raw := askLocal(t, base, url.Values{"selector": {`queries{n="17"}`}}, "Accept", activeseries.ContentTypeFramedEnd)
-	item := list[18:19].items()[0]
-	if framed.header.Get("Content-Type") != activeseries.ContentTypeFramedEnd ||
-		len(raw) != 1+len(item)+2+1+4 || string(raw[1:1+len(item)]) != item || raw[0] != byte(len(item)) ||
-		string(raw[1+len(item):4+len(item)]) != "\x00\x01\x01" {
-		t.Errorf("frames: %v %q", framed.header, raw)
 	}
 }
 

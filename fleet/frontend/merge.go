@@ -24,7 +24,7 @@ func (x *exchange) mergeResponses(ctx context.Context, responses []*http.Respons
 	sources, order.Unique = x.sources(ctx, responses)
 	body.Body = x.f.merger.Merge(sources, order)
 	h := make(http.Header, 3)
-	h.Set("Content-Type", x.request.form.ContentType())
+	h.Set("Content-Type", jsonType)
 	if e != Identity {
 		h.Set("Content-Encoding", string(e))
 	}
@@ -66,11 +66,11 @@ func (x *exchange) sources(ctx context.Context, responses []*http.Response) (sou
 		return counts, false
 	}
 	order := x.order()
-	order.Form, order.Unique, order.Limit, order.MaxBytes = activeseries.FormJSON, true, 0, 0
+	order.Unique, order.Limit, order.MaxBytes = true, 0, 0
 	return append(counts, activeseries.Source{
-		Shard: "of members that do not count",
-		Body:  x.f.merger.Merge(series, order),
-		Form:  activeseries.FormJSON, Counts: true,
+		Shard:  "of members that do not count",
+		Body:   x.f.merger.Merge(series, order),
+		Counts: true,
 	}), false
 }
 
@@ -80,23 +80,19 @@ func (x *exchange) setSource(ctx context.Context, s *activeseries.Source, respon
 	resp := *response
 	s.Body = x.decompressed(resp)
 	s.Counts = x.request.countBy != "" && resp.Header.Get(countHeader) == x.request.countBy
-	if t := resp.Header.Get("Content-Type"); t != "" && t != jsonType {
-		s.Form = formOf(t)
-	}
 	pb, ok := resp.Body.(*partBody)
 	if !ok {
 		return
 	}
-	form := s.Form
 	s.Shard = pb.part.name
 	s.Reopen = func(why error) (io.ReadCloser, error) {
 		again, err := x.refetch(ctx, pb.part, why)
 		if err != nil {
 			return nil, err
 		}
-		if formOf(again.Header.Get("Content-Type")) != form || again.Header.Get(countHeader) != resp.Header.Get(countHeader) {
+		if again.Header.Get(countHeader) != resp.Header.Get(countHeader) {
 			again.Body.Close()
-			return nil, why // a replica with a different form runs another version
+			return nil, why // a replica that counts differently runs another version
 		}
 		again.Body = &partBody{ReadCloser: again.Body, part: pb.part}
 		*response = again
@@ -114,7 +110,6 @@ func (x *exchange) done(items, bytes int64, _ error) {
 func (x *exchange) order() activeseries.Request {
 	o := activeseries.Request{
 		Decoder:     x.decoding.By,
-		Form:        x.request.form,
 		Limit:       x.request.limit,
 		UniqueBytes: x.f.options.MergeBytes,
 		CountBy:     x.request.countBy,

@@ -173,9 +173,6 @@ func (x *exchange) newRequest(ctx context.Context, p *part, base *url.URL) (*htt
 		req.SetBasicAuth(user.Username(), password)
 	}
 	req.Header.Set("User-Agent", "tare-frontend")
-	// JSON is merged as fast as frames, and a JSON body that ends early cannot look complete. A downstream
-	// without JSON may send frames: a Mimir that has both sends frames to every client that names them, with
-	// any weight.
 	req.Header.Set("Accept", jsonType)
 	encoding := string(x.f.options.Encoding)
 	if encoding == "" {

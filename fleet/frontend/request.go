@@ -48,8 +48,7 @@ type request struct {
 	others   url.Values
 	header   http.Header // passed to the downstreams
 
-	form     activeseries.Form // of the response
-	encoding Encoding          // of the response
+	encoding Encoding // of the response
 }
 
 // parseRequest parses a client's request.
@@ -68,7 +67,7 @@ func (f *Frontend) parseRequest(w http.ResponseWriter, r *http.Request, e endpoi
 		return q, badRequest(fmt.Errorf("read the form: %w", err))
 	}
 	var err error
-	if q.encoding, err = q.negotiate(r.Header); err != nil {
+	if q.encoding, err = negotiate(r.Header); err != nil {
 		return q, err
 	}
 	q.others = url.Values{}
@@ -158,21 +157,10 @@ func (f *Frontend) shardsOf(h http.Header) (int, error) {
 	return max(int(n), 1), nil
 }
 
-// negotiate chooses the form and the encoding of the response.
-func (q *request) negotiate(h http.Header) (Encoding, error) {
-	offered := []string{activeseries.ContentTypeJSON}
-	if q.endpoint == seriesEndpoint {
-		offered = append(offered, activeseries.ContentTypeFramed)
-	}
-	t, ok := chooseType(h, offered...)
-	if !ok {
-		return "", &StatusError{Code: http.StatusNotAcceptable, Text: "this is answered as " + strings.Join(offered, " or ") + ": Accept names neither"}
-	}
-	if t == activeseries.ContentTypeFramed {
-		q.form = activeseries.FormFramed
-		if acceptsEnd(h) {
-			q.form = activeseries.FormFramedEnd
-		}
+// negotiate chooses the encoding of the response, which is JSON.
+func negotiate(h http.Header) (Encoding, error) {
+	if !acceptsJSON(h) {
+		return "", &StatusError{Code: http.StatusNotAcceptable, Text: "the response is " + jsonType + ", which Accept does not permit"}
 	}
 	e, ok := chooseEncoding(h)
 	if !ok {

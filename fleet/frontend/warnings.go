@@ -66,7 +66,7 @@ func bodyWarnings(name string, value json.RawMessage) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write a name again: %w", err)
 	}
-	d := activeseries.NewDecoder(activeseries.Stdlib, activeseries.FormJSON)
+	d := activeseries.NewDecoder(activeseries.Stdlib)
 	d.Reset(io.MultiReader(strings.NewReader("{"), bytes.NewReader(quoted), strings.NewReader(":"), bytes.NewReader(bytes.ToValidUTF8(value, []byte("\ufffd"))), strings.NewReader(`,"data":null}`)))
 	if _, _, err = d.Next(); err == io.EOF { // wrapped, it is an error of reading and no end
 		err = nil
