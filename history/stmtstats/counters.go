@@ -36,8 +36,8 @@ var counters = [Errors + 1]CounterInfo{
 	Errors:        {"errors", "Errors", CountUnit, true, "tare_query_errors_total", "Failed statements, by class of error."},
 }
 
-// countsOf returns what a finished statement adds to the counters without a bucket or a class, except Nanos.
-func countsOf(r *querylog.Record) (c Counts) {
+// countsOf returns what a finished statement adds to the counters of effects; the others are 0.
+func countsOf(r *querylog.Record) (c [Errors]uint64) {
 	c[RowsSent] = r.RowsReturned
 	c[RowsAffected] = r.RowsAffected
 	c[BytesReceived] = r.BytesIn

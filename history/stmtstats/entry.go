@@ -137,8 +137,8 @@ func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 	}
 	e.counters[Nanos].Add(uint64(max(r.Total-r.Accounted, 0)))
 	counts := countsOf(r)
-	for c := Nanos + 1; c < Errors; c++ {
-		if n := counts[c]; n != 0 {
+	for c, n := range counts {
+		if n != 0 {
 			e.counters[c].Add(n)
 		}
 	}
