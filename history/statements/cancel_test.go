@@ -55,6 +55,7 @@ func TestCanceledAnywhere(t *testing.T) {
 			time.Sleep(time.Minute)
 			one.call(1, time.Second, false)
 		}
+		synctest.Wait() // for the round of this time
 		now := time.Now()
 		top := func(q statements.TopQuery) func(context.Context) (any, error) {
 			return func(ctx context.Context) (any, error) {
