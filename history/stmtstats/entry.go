@@ -136,12 +136,7 @@ func (e *entry) count(r *querylog.Record, bucket int, pages []page) {
 		pages[e.octaves[bucket/PerOctave].Load()][bucket%PerOctave].Add(1)
 	}
 	e.counters[Nanos].Add(uint64(max(r.Total-r.Accounted, 0)))
-	counts := countsOf(r)
-	for c, n := range counts {
-		if n != 0 {
-			e.counters[c].Add(n)
-		}
-	}
+	e.addEffects(r)
 	if r.ErrorNumber != 0 {
 		e.counters[int(Errors)+int(ClassOf(r.ErrorNumber, r.SQLState))].Add(1)
 	}
