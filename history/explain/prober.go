@@ -420,9 +420,9 @@ func (p *Prober) HeapBytes() int64 {
 }
 
 var (
-	explainsDesc   = prometheus.NewDesc("tare_explains_total", "Statements explained through the --control account, by result: ok, refused (the statement cannot be explained), failed (the server cannot be used).", []string{"result"}, nil)
+	explainsDesc   = prometheus.NewDesc("tare_explains_total", "Statements explained, by result: ok, refused (cannot be explained), failed.", []string{"result"}, nil)
 	secondsDesc    = prometheus.NewDesc("tare_explain_seconds_total", "Time that EXPLAINs took, connections included.", nil, nil)
-	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "Times that the server chose a plan for a statement that it was not seen to choose before, or returned to one after a schema change.", nil, nil)
+	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "Times that the server chose a new plan for a statement, or returned to one after a schema change.", nil, nil)
 	candidatesDesc = prometheus.NewDesc("tare_explain_statements", "Statements that are explained: those with most load.", nil, nil)
 )
 

@@ -250,7 +250,7 @@ func TestFailures(t *testing.T) {
 		# HELP tare_explain_statements Statements that are explained: those with most load.
 		# TYPE tare_explain_statements gauge
 		tare_explain_statements 1
-		# HELP tare_explains_total Statements explained through the --control account, by result: ok, refused (the statement cannot be explained), failed (the server cannot be used).
+		# HELP tare_explains_total Statements explained, by result: ok, refused (cannot be explained), failed.
 		# TYPE tare_explains_total counter
 		tare_explains_total{result="failed"} 8
 		tare_explains_total{result="ok"} 1
@@ -258,7 +258,7 @@ func TestFailures(t *testing.T) {
 		# HELP tare_explain_seconds_total Time that EXPLAINs took, connections included.
 		# TYPE tare_explain_seconds_total counter
 		tare_explain_seconds_total 13
-		# HELP tare_plan_changes_total Times that the server chose a plan for a statement that it was not seen to choose before, or returned to one after a schema change.
+		# HELP tare_plan_changes_total Times that the server chose a new plan for a statement, or returned to one after a schema change.
 		# TYPE tare_plan_changes_total counter
 		tare_plan_changes_total 0
 	`

@@ -201,7 +201,7 @@ func cut(text string, n int) string {
 }
 
 var (
-	addedDesc   = prometheus.NewDesc("tare_events_total", "Events recorded since the start, by kind: schema changes, switches, restarts and those reported by clients. Kinds that clients choose count as reported.", []string{"kind"}, nil)
+	addedDesc   = prometheus.NewDesc("tare_events_total", "Events recorded, by kind; kinds that clients choose count as reported.", []string{"kind"}, nil)
 	bytesDesc   = prometheus.NewDesc("tare_events_bytes", "Bytes of the events in memory. The oldest are removed over the bound.", nil, nil)
 	droppedDesc = prometheus.NewDesc("tare_events_dropped_total", "Schema changes that were not recorded as events, because too many came at once.", nil, nil)
 )

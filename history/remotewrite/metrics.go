@@ -66,7 +66,7 @@ func NewCollector(s *Sender) prometheus.Collector {
 	const sent = "Samples that the receiver has taken."
 	counter("sent_samples_total", sent, &c.floats, "kind", "float")
 	counter("sent_samples_total", sent, &c.histograms, "kind", "histogram")
-	counter("repeated_samples_total", "Samples that the receiver refused when they were sent again after a failure or a restart: it had them.", &c.repeated)
+	counter("repeated_samples_total", "Samples sent again that the receiver had.", &c.repeated)
 	const lost = "Samples that the receiver rejected, or dropped without an error."
 	counter("lost_samples_total", lost, &c.rejected, "reason", "rejected")
 	counter("lost_samples_total", lost, &c.dropped, "reason", "dropped")

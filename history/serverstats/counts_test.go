@@ -401,10 +401,10 @@ func TestFailures(t *testing.T) {
 		t.Error("a canceled reading is counted")
 	}
 	want := fmt.Sprintf(`
-		# HELP tare_server_lock_readings_total Readings of the server's waits for locks through the --control account, while a statement of a client takes longer than a second.
+		# HELP tare_server_lock_readings_total Readings of the server's lock waits, while a statement takes longer than a second.
 		# TYPE tare_server_lock_readings_total counter
 		tare_server_lock_readings_total 1
-		# HELP tare_server_readings_total Readings of the server's counts per statement through the --control account, by result: ok, unavailable (the server does not count), failed (the server cannot be used).
+		# HELP tare_server_readings_total Readings of the server's counts per statement, by result: ok, unavailable (it does not count), failed.
 		# TYPE tare_server_readings_total counter
 		tare_server_readings_total{result="failed"} %d
 		tare_server_readings_total{result="ok"} 0

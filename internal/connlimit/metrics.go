@@ -16,7 +16,7 @@ func Collector(limits map[string]*Limit) prometheus.Collector {
 	return &collector{
 		limits:  limits,
 		open:    desc("open", "Open connections and requests in flight, of HTTP or gRPC."),
-		max:     desc("limit", "Limit of open connections and requests in flight; one client address may have half."),
+		max:     desc("limit", "Limit of open connections and requests in flight."),
 		refused: desc("refused_total", "Connections closed and requests refused with 503, because a limit was reached."),
 	}
 }

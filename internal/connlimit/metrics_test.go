@@ -22,7 +22,7 @@ func TestCollector(t *testing.T) {
 		t.Error("a limit of 1")
 	}
 	if err := testutil.CollectAndCompare(Collector(map[string]*Limit{"grpc": grpc, "http": http}), strings.NewReader(`
-# HELP tare_listener_limit Limit of open connections and requests in flight; one client address may have half.
+# HELP tare_listener_limit Limit of open connections and requests in flight.
 # TYPE tare_listener_limit gauge
 tare_listener_limit{of="grpc"} 4
 tare_listener_limit{of="http"} 1

@@ -347,7 +347,7 @@ tare_alter_old_table_until_timestamp_seconds 1e+09
 # TYPE tare_alter_queue_entries gauge
 tare_alter_queue_entries{state="` + string(telemetry.QueueEarlier) + `"} 1
 tare_alter_queue_entries{state="` + string(telemetry.QueueWaiting) + `"} 2
-# HELP tare_alter_swap_pause_seconds From the request for the lock to the end of the last swap, which bounds the wait of clients. Absent: no swap.
+# HELP tare_alter_swap_pause_seconds From the request for the lock to the end of the last swap. Absent: no swap.
 # TYPE tare_alter_swap_pause_seconds gauge
 tare_alter_swap_pause_seconds 1.5
 `

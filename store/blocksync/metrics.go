@@ -61,7 +61,7 @@ func newMetrics(g *Syncer) *metrics {
 		tenants:         desc("tenants", "Tenants whose blocks are served."),
 		skipped:         desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
 		foreign:         desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
-		gone:            desc("blocks_gone", "Blocks that are served although the bucket's listing lacks them, and blocks that left it without a mark or a replacement, for ten minutes."),
+		gone:            desc("blocks_gone", "Blocks served although the listing lacks them, and blocks that left it without a mark or a replacement."),
 		unloadsDesc:     desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
 		hedgesDesc:      desc("read_hedges_total", "Block reads made a second time because the first took longer than --bucket-hedge."),
 		bucketReadsDesc: desc("bucket_reads_total", "Reads of a range of a block's object in the bucket, on disk or remote."),

@@ -33,7 +33,7 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 	}
 	return &budgetMetrics{
 		gateway:    g,
-		limit:      desc("budget_bytes", "Memory limits: of one query, of all queries, of light queries (a part of all), of the index cache.", "budget"),
+		limit:      desc("budget_bytes", "Memory limits: of one query, all queries, light queries, the index cache.", "budget"),
 		reserved:   desc("reserved_bytes", "Memory reserved by running queries."),
 		peak:       desc("reserved_peak_bytes", "High-water mark of the memory reserved by running queries."),
 		running:    desc("queries_running", "Queries admitted and not finished."),
@@ -48,11 +48,11 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		slabLends:  desc("slab_lends_total", "Slabs lent to queries.", "pool"),
 		slabMade:   desc("slab_allocations_total", "Slabs allocated because none was idle.", "pool"),
 		readBytes: desc("read_bytes_total",
-			"Bytes read by finished queries, by kind of data and origin: cached, disk (from the disk cache), memcached, fetched (from the bucket or a local file), wasted (of disk and fetched, gaps between two ranges).", "kind", "origin"),
+			"Bytes read by finished queries, by kind and origin: cached, disk (cache), memcached, fetched (bucket or local file), wasted (gaps).", "kind", "origin"),
 		nameRunning: desc("tenant_queries_running", "Running queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
 		nameWaiting: desc("tenant_queries_waiting", "Queueing queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
 		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries by tenant or client named in --tenant-limits; the rest are <other>.", "kind", "name"),
-		nameRefused: desc("tenant_requests_refused_total", "Requests refused because the queue of their tenant or client was full, by name in --tenant-limits; the rest are <other>.", "kind", "name"),
+		nameRefused: desc("tenant_requests_refused_total", "Requests refused by a full queue of their tenant or client in --tenant-limits; the rest are <other>.", "kind", "name"),
 		reads:       desc("reads_total", "Ranges fetched by finished queries, by kind of data.", "kind"),
 	}
 }

@@ -28,8 +28,8 @@ func newDiskMetrics(c *diskcache.Cache) *diskMetrics {
 		queued:   desc("queued_pages", "Pages that wait to be written to the disk cache."),
 		writable: desc("writable", "1 while the disk cache stores pages; 0 after a failed write, until one succeeds."),
 		lookups:  desc("requests_total", "Lookups of pages in the disk cache, by result: hit or miss.", "result"),
-		writes:   desc("insertions_total", "Pages for the disk cache, by result: stored, or dropped because the queue was full or the disk had failed.", "result"),
-		removed:  desc("evictions_total", "Pages that left the disk cache, by reason: space, or block (it left the bucket or this process).", "reason"),
+		writes:   desc("insertions_total", "Pages for the disk cache: stored, or dropped (queue full, disk failed).", "result"),
+		removed:  desc("evictions_total", "Pages that left the disk cache: space, or block (no longer served).", "reason"),
 		damaged:  desc("damaged_pages_total", "Pages of the disk cache that failed their check when they were read: misses."),
 		failures: desc("failures_total", "Failed reads and writes of the disk cache's file."),
 	}
@@ -87,12 +87,12 @@ func newSharedMetrics(c *sharedcache.Cache) *sharedMetrics {
 	}
 	return &sharedMetrics{
 		cache:    c,
-		lookups:  desc("requests_total", "Lookups of pages in memcached, by result: hit, miss, failed, or skipped because the server is paused or too many calls were open.", "result"),
+		lookups:  desc("requests_total", "Lookups of pages in memcached: hit, miss, failed, or skipped (server paused, too many calls).", "result"),
 		damaged:  desc("damaged_pages_total", "Values from memcached that are damaged, cut or of another page: misses."),
 		bytes:    desc("bytes_total", "Bytes of pages from and to memcached, by direction: read or written.", "direction"),
-		writes:   desc("insertions_total", "Pages for memcached, by result: stored, dropped because the queue was full or the server is paused, or failed.", "result"),
+		writes:   desc("insertions_total", "Pages for memcached: stored, dropped (queue full, server paused), or failed.", "result"),
 		queued:   desc("queued_bytes", "Bytes of pages that wait to be written to memcached."),
-		up:       desc("server_up", "1 while the memcached server is called; 0 from the failures that open its circuit breaker until a call succeeds.", "server"),
+		up:       desc("server_up", "1 while the memcached server is called; 0 while it is paused after failures.", "server"),
 		failures: desc("failures_total", "Failed calls of the memcached server.", "server"),
 	}
 }

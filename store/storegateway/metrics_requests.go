@@ -71,10 +71,10 @@ func newRequests() *Requests {
 		}, []string{"protocol"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tare_store_requests_refused_total",
-			Help: "Requests that failed at a limit: over --query-bytes, no free --process-bytes to grow, not admitted in --queue-timeout, queue full, queue of the tenant or client full (--tenant-limits), --max-series or --max-chunks.",
+			Help: "Requests that failed at a limit: query-bytes, process-bytes, queue-timeout, queue-full, tenant-queue, max-series or max-chunks.",
 		}, []string{"reason"}),
 		slow: prometheus.NewDesc("tare_store_slow_clients_total",
-			"Clients disconnected because they took no data of their response, or left their request incomplete, for --write-timeout.", []string{"protocol"}, nil),
+			"Clients disconnected that took no data, or left their request incomplete, for --write-timeout.", []string{"protocol"}, nil),
 		held: prometheus.NewDesc("tare_store_waiting_responses_bytes",
 			"Encoded responses that wait for their clients: over HTTP, and those of LabelNames and LabelValues over gRPC.", nil, nil),
 		unbuffered: prometheus.NewDesc("tare_store_unbuffered_responses_total",

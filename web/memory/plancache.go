@@ -34,9 +34,9 @@ func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 		hits:     desc("hits_total", "Statements whose plan was in the cache."),
 		misses:   desc("misses_total", "Statements whose plan was not in the cache."),
 		inserted: desc("admissions_total", "Plans admitted to the cache."),
-		refused:  desc("admissions_refused_total", "Plans refused by the cache, by reason: too large (large), used less than the plans they would replace (policy), outdated by a change (stale).", "reason"),
+		refused:  desc("admissions_refused_total", "Plans refused by the cache: too large, used less than others (policy), outdated (stale).", "reason"),
 		evicted:  desc("evictions_total", "Plans evicted from the cache, by reason.", "reason"),
-		uncached: desc("statements_refused_total", "Statements whose plan was used once and not offered to the cache, by reason: text incomplete (incomplete), text too long (long), a long list that cannot be folded (list), planned under other rules (scope).", "reason"),
+		uncached: desc("statements_refused_total", "Statements whose plan was not offered to the cache: text incomplete, too long (long), with a long list (list), or planned under other rules (scope).", "reason"),
 		parsed:   desc("plans_total", "Plans created: parsed ones know their tables exactly, others are estimated by the lexer.", "by"),
 	}
 }
