@@ -19,6 +19,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
@@ -27,7 +28,7 @@ import (
 const (
 	shipTries   = 3
 	shipTimeout = 5 * time.Minute // of one call; a chunk file has up to 512 MiB
-	shipPause   = time.Second     // before the second try; doubled for each later one
+	shipPause   = time.Second     // before the second try: see retry.Policy
 )
 
 // A shipper copies the blocks of a directory to a bucket, each exactly once, in Thanos' layout: the objects
@@ -311,16 +312,7 @@ func sameBytes(a, b io.Reader) (bool, error) {
 
 // do calls attempt until it succeeds, at most shipTries times.
 func (s *shipper) do(ctx context.Context, attempt func(context.Context) error) error {
-	var err error
-	for i := range shipTries {
-		if i > 0 && wait(ctx, nil, s.pause<<(i-1)) != nil {
-			return err
-		}
-		if err = s.once(ctx, attempt); err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
+	return retry.Policy{First: s.pause, Most: s.pause << shipTries, Tries: shipTries}.Do(ctx, func() error { return s.once(ctx, attempt) })
 }
 
 func (s *shipper) once(ctx context.Context, attempt func(context.Context) error) error {
