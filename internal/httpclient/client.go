@@ -12,8 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/taredb/tare/internal/visible"
 )
@@ -49,11 +49,11 @@ func (e *ClearTextError) Error() string {
 	return fmt.Sprintf("the password or token would go to %s in clear: want https://", e.Host)
 }
 
-// A NotHTTPError reports a port of another protocol than HTTP, such as that of MySQL clients.
+// A NotHTTPError reports a port of another protocol than HTTP, such as that of MySQL clients or of gRPC.
 type NotHTTPError struct{ Host string }
 
 func (e *NotHTTPError) Error() string {
-	return fmt.Sprintf("%s does not respond in HTTP: want the server's --http address (port 8316 by default), not that of MySQL clients", e.Host)
+	return fmt.Sprintf("%s does not respond in HTTP: want the server's --http address (port 8316 by default), not that of MySQL clients or of gRPC", e.Host)
 }
 
 // A Client sends requests to one server.
@@ -62,6 +62,7 @@ type Client struct {
 	authorization string   // header; "" for none
 	credentials   string
 	http          *http.Client
+	foreign       atomic.Bool // the bytes that the server sent last on a new connection are not of HTTP
 }
 
 // New validates the options. It does not connect.
@@ -101,6 +102,7 @@ func New(o Options) (*Client, error) {
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}, Proxy: http.ProxyFromEnvironment,
 			MaxResponseHeaderBytes: maxHeader,
+			DialContext:            c.dial,
 		},
 		// An account is valid for this address only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -138,7 +140,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // the rest repeats the URL
 		}
-		if notHTTP(err.Error()) {
+		if c.foreign.Load() {
 			err = &NotHTTPError{c.base.Host}
 		}
 		return nil, fmt.Errorf("request %s of %s: %w", req.URL.Path, c.base.Host, err)
@@ -157,11 +159,45 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 	return text, nil
 }
 
-// notHTTP reports whether an error of net/http says that the server's first bytes are not HTTP. A MySQL server sends
-// the first packet, which may arrive before the request is written: then the error is the last one of the list.
-func notHTTP(text string) bool {
-	return slices.ContainsFunc([]string{"malformed HTTP", "first record does not look like a TLS handshake", "readLoopPeekFailLocked: %!w(<nil>)"},
-		func(of string) bool { return strings.Contains(text, of) })
+// dial opens a connection whose first bytes are checked.
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // net/http wraps it
+	}
+	return &firstBytes{Conn: conn, of: c}, nil
+}
+
+// A firstBytes is a connection that fails when the first bytes that it receives are not those of a server in HTTP. A MySQL
+// server sends its greeting first, a gRPC server a frame of HTTP/2. The errors of net/http depend on which of the
+// request and these bytes is first.
+type firstBytes struct {
+	net.Conn
+	of   *Client
+	seen []byte // the first bytes, used by the only reader
+}
+
+// Read implements net.Conn.
+func (f *firstBytes) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	const most = len("HTTP/")
+	if room := most - len(f.seen); room > 0 && n > 0 {
+		f.seen = append(f.seen, p[:min(n, room)]...)
+		foreign := !startsHTTP(f.seen, f.of.base.Scheme == "https")
+		if f.of.foreign.Store(foreign); foreign {
+			return 0, &NotHTTPError{f.of.base.Host} // more may never follow
+		}
+	}
+	return n, err //nolint:wrapcheck // a net.Conn
+}
+
+// startsHTTP reports whether a server's first bytes may be of a response in HTTP, or with encrypted, of a TLS handshake
+// or alert.
+func startsHTTP(first []byte, encrypted bool) bool {
+	if encrypted && (first[0] == 0x15 || first[0] == 0x16) {
+		return len(first) == 1 || first[1] == 3
+	}
+	return strings.HasPrefix("HTTP/", string(first))
 }
 
 // refusal returns the server's reason: the error of a JSON object, or the text.

@@ -29,33 +29,77 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestNotHTTP sends requests to the port of a MySQL server, over http:// and https://.
+// TestNotHTTP sends requests to the ports of a MySQL and of a gRPC server, which may send their first bytes in pieces,
+// over http:// and https://; and to a server of HTTP and one that closes connections, whose errors are others.
 func TestNotHTTP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Write([]byte("J\x00\x00\x00\n8.0.36\x00\x08\x00\x00\x00")) // a greeting
-			_, _ = io.Copy(io.Discard, conn)
-			_ = conn.Close()
-		}
-	}()
-	for _, address := range []string{l.Addr().String(), "http://" + l.Addr().String(), "https://" + l.Addr().String()} {
-		c, err := New(Options{URL: address})
+	for _, c := range []struct {
+		name   string
+		pieces []string // what the server sends
+		plain  bool     // the error of http:// is a NotHTTPError
+		secure bool     // that of https:// is
+	}{
+		{"MySQL", []string{"J\x00\x00\x00\n8.0.36\x00\x08\x00\x00\x00"}, true, true},
+		{"MySQL in pieces", []string{"J", "\x00\x00", "\x00\n8.0.36\x00"}, true, true},
+		{"gRPC", []string{"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"}, true, true},
+		{"a text that starts like HTTP", []string{"HT", "P\r\n"}, true, true},
+		{"a TLS alert", []string{"\x15\x03\x01\x00\x02\x02\x28"}, true, false},
+		{"an invalid status", []string{"HTTP", "/1.1 x\r\n\r\n"}, false, false},
+		{"nothing", nil, false, false},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		_, err = c.Do(t.Context(), http.MethodGet, "/api/v1/live", nil, 1<<20)
-		if e, ok := errors.AsType[*NotHTTPError](err); !ok || e.Host != l.Addr().String() {
-			t.Errorf("%s: %v, want that it does not respond in HTTP", address, err)
+		defer l.Close()
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				for _, piece := range c.pieces {
+					_, _ = io.WriteString(conn, piece)
+				}
+				if len(c.pieces) > 0 {
+					_, _ = io.Copy(io.Discard, conn)
+				}
+				_ = conn.Close()
+			}
+		}()
+		for address, want := range map[string]bool{l.Addr().String(): c.plain, "http://" + l.Addr().String(): c.plain, "https://" + l.Addr().String(): c.secure} {
+			client, err := New(Options{URL: address})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			_, err = client.Do(t.Context(), http.MethodGet, "/api/v1/live", nil, 1<<20)
+			if e, ok := errors.AsType[*NotHTTPError](err); err == nil || ok != want || ok && e.Host != l.Addr().String() {
+				t.Errorf("%s at %s: %v, want that it does not respond in HTTP: %t", c.name, address, err, want)
+			}
+		}
+	}
+}
+
+// TestStartsHTTP has each number of first bytes.
+func TestStartsHTTP(t *testing.T) {
+	for _, c := range []struct {
+		first         string
+		plain, secure bool
+	}{
+		{"H", true, true},
+		{"HTTP/", true, true},
+		{"HTTP ", false, false},
+		{"h", false, false},
+		{"\x16", false, true},
+		{"\x16\x03\x03\x00\x7a", false, true},
+		{"\x15\x03", false, true},
+		{"\x16\x02", false, false},
+		{"\x17\x03", false, false},
+	} {
+		for encrypted, want := range map[bool]bool{false: c.plain, true: c.secure} {
+			if got := startsHTTP([]byte(c.first), encrypted); got != want {
+				t.Errorf("%q, encrypted %t: %t, want %t", c.first, encrypted, got, want)
+			}
 		}
 	}
 }
