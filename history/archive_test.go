@@ -197,6 +197,45 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestLimitInBytes deletes blocks beyond the limit in bytes: those that were shipped are not lost, although the gateway has not listed the
+// bucket since, and all others are.
+func TestLimitInBytes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ship bool
+		lost uint64
+	}{{"in the bucket", true, 0}, {"not in the bucket", false, 3}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"))
+			archive, err := history.OpenArchive(r.options(newModel()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := archive.LocalDir()
+			if err := archive.Close(); err != nil {
+				t.Fatal(err)
+			}
+			makeBlocks(t, dir, 3)
+			if archive, err = history.OpenArchive(r.options(newModel())); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := archive.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if c.ship {
+				if err := archive.Ship(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if deleted, lost := archive.Overflow(); deleted != 3 || lost != c.lost {
+				t.Errorf("%d blocks deleted, %d lost; want 3 and %d", deleted, lost, c.lost)
+			}
+		})
+	}
+}
+
 // TestClaim checks that a directory with another instance's series is refused, and that a known one is
 // accepted.
 func TestClaim(t *testing.T) {

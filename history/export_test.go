@@ -34,6 +34,17 @@ func (a *Archive) MaintainUnchecked(ctx context.Context) error {
 	return in.writeBlocks(ctx)
 }
 
+// LocalDir returns the directory of the current instance.
+func (a *Archive) LocalDir() string { return a.current().dir }
+
+// Overflow deletes all local blocks of the current instance as if they exceeded the limit in bytes. It returns their number, and how many
+// blocks were lost so far.
+func (a *Archive) Overflow() (deleted int, lost uint64) {
+	in := a.current()
+	in.keep.bytes = 1
+	return len(in.expired(in.db.Current().Blocks())), a.lost.Load()
+}
+
 // Ship ships blocks.
 func (a *Archive) Ship(ctx context.Context) error {
 	return a.each(func(in *instance) error { return in.shipOnce(ctx) })

@@ -114,11 +114,15 @@ func (in *instance) finish() {
 	send(in.compactable)
 }
 
-// expired returns the blocks to delete. The TSDB deletes them next.
+// expired returns the blocks to delete. The TSDB deletes them next. A block that the gateway does not list yet is not lost if it is in
+// the bucket.
 func (in *instance) expired(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
 	expired := in.keep.expired(blocks)
 	for _, b := range blocks {
-		if _, ok := expired[b.Meta().ULID]; ok && !in.served(b.Meta().ULID) {
+		if _, gone := expired[b.Meta().ULID]; !gone {
+			continue
+		}
+		if _, shipped := in.shipper.since(b.Meta().ULID); !shipped {
 			in.blockLost(b.Meta())
 		}
 	}

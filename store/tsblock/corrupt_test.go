@@ -1,7 +1,9 @@
 package tsblock
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/crc32c"
 	"github.com/taredb/tare/internal/slab"
 )
 
@@ -206,5 +209,45 @@ func TestDamage(t *testing.T) {
 		if !check(b, "local file damaged") {
 			t.Fatal("a damaged local file is not built again by the query that finds it")
 		}
+	}
+}
+
+// TestEarlierLocalFile has a header of version 1, which is wrong under right checksums: it is replaced by one of this version.
+func TestEarlierLocalFile(t *testing.T) {
+	dir, name := writeIndex(t, randomSeries(rand.New(rand.NewPCG(7, 8)), 300))
+	e := newEnv(t)
+	o := e.options
+	o.LocalDir = t.TempDir()
+	load := func() []byte {
+		t.Helper()
+		b, err := openBlock(t.Context(), readSource(t, dir, name), name, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if err := b.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(o.LocalDir, name, headerName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	want := load()
+	be := binary.BigEndian
+	wrong := bytes.Clone(want)
+	footer := wrong[len(wrong)-footerBytes:]
+	sums := 4 * ((int64(be.Uint64(footer[40:])) + PageSize - 1) >> pageBits)
+	memory := wrong[int64(be.Uint64(footer[40:])) : int64(len(wrong))-footerBytes-sums]
+	memory[len(memory)-1] ^= 1
+	be.PutUint32(footer[8:], 1)
+	be.PutUint32(footer[56:], crc32c.Checksum(memory))
+	be.PutUint32(footer[footerBytes-4:], crc32c.Checksum(footer[:footerBytes-4]))
+	if err := os.WriteFile(filepath.Join(o.LocalDir, name, headerName), wrong, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(); !bytes.Equal(got, want) {
+		t.Error("a header of version 1 was not rebuilt")
 	}
 }

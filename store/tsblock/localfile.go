@@ -25,9 +25,12 @@ import (
 //	        │ bytes of the memory part 8 │ CRC32C of the memory part 4, of the page sums 4, of the footer 4
 //
 // Numbers are big-endian. A file is written under a temporary name, synced, and renamed.
+//
+// A file of another version is rebuilt. Version 1 has the same form, but may have a wrong size of the last postings list: it was not
+// compared with the section's.
 const (
 	localMagic   = "TAREBLK\n"
-	localVersion = 1
+	localVersion = 2
 	footerBytes  = 8 + 4 + 4 + 16 + 8 + 8 + 8 + 4 + 4 + 4
 
 	// maxMemoryPart exceeds that of any block: 4 GiB of label values, one in 32 sampled.
