@@ -27,6 +27,9 @@ RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEve
 RACESOME := ./fleet/activeseries ./querylog ./sizegen/bytecache ./history/stmtstats
 RACEPARSER := ./gateway ./mysql/mysqlconn ./mysql/sqlplan
 
+# The newest release that CHANGELOG.md describes.
+RELEASED := $(shell sed -n 's/^\#\# \[\([0-9.]*\)\].*/v\1/p' CHANGELOG.md | head -n 1)
+
 # How long each fuzz target and each benchmark runs, and on what.
 FUZZTIME ?= 30s
 FUZZLOGTIME ?= 10m
@@ -76,9 +79,8 @@ release-twice: ## the same, and again from a clone with an empty build cache: fa
 	.ci/release-twice $(VERSION) bin/release
 
 install-drills: ## install, start, upgrade and remove the packages of VERSION in a fresh Debian, and run its image; as root
-	.ci/packages git
-	[ -e bin/release/SHA256SUMS ] || PLATFORMS=linux-$$(go env GOARCH) .ci/release $(VERSION) bin/release
-	$(if $(filter 0,$(shell id -u)),,sudo env "PATH=$$PATH") .ci/install-drills $(VERSION) bin/release
+	[ -e bin/drills/$(COMMIT)/SHA256SUMS ] || { rm -rf bin/drills && PLATFORMS=linux-$$(go env GOARCH) .ci/release $(VERSION) bin/drills/$(COMMIT); }
+	$(if $(filter 0,$(shell id -u)),,sudo env "PATH=$$PATH") .ci/install-drills $(VERSION) bin/drills/$(COMMIT)
 
 sign: ## sign the checksums of bin/release with KEY, a minisign key that stays with the releaser
 	.ci/packages minisign
@@ -184,6 +186,8 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./move/alter -all-failovers
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./mysql/mysqlconn/session ./move/alter
 	go test -C e2e -tags e2e -count=1 -timeout 15m ./openapi
+	cd .ci/pack && go test -count=1 .
+	[ -n "$$(git status --porcelain)" ] || $(MAKE) install-drills VERSION=$(RELEASED)
 	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./store/storegateway -damage-trials 4000
 	go test -count=1 -timeout 15m -run '^TestRandomPromQL$$' ./store/storegateway -random-exprs 20000
 	cd bench/promapi && go test -count=1 -timeout 15m ./... # the same responses as Prometheus' own handlers

@@ -29,6 +29,7 @@ func packages(o options) error {
 			return err
 		}
 		server := info(o, "tare", "MySQL gateway that measures every query", contents)
+		server.Depends = []string{map[string]string{"deb": "procps", "rpm": "util-linux"}[format]} // kill, for reloads
 		server.Scripts = nfpm.Scripts{
 			PostInstall: filepath.Join(o.deploy, "packages/postinstall"),
 			PreRemove:   filepath.Join(o.deploy, "packages/preremove"),
@@ -41,7 +42,7 @@ func packages(o options) error {
 			o.file("tare-demo", "/usr/bin/tare-demo", 0o755),
 			o.file("LICENSE", "/usr/share/doc/tare-demo/LICENSE", 0o644),
 		})
-		demo.Overridables.Depends = []string{"tare"}
+		demo.Depends = []string{"tare"}
 		if err := write(o, demo, format); err != nil {
 			return err
 		}
