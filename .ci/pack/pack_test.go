@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestReproducible packs the same files twice, at other times of their own: all bytes are equal.
+// TestReproducible packs the same files twice, with other times: all bytes are equal.
 func TestReproducible(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	var sums [2]map[string][32]byte

@@ -23,7 +23,7 @@ func (c Command) String() string { return fmt.Sprintf("%s:%d: %s", c.Page, c.Lin
 // programs are the programs that documented commands start.
 var programs = []string{
 	"bin/tare", "tare", "make", "go", "mysql", "curl", "promtool", "benchstat", "git", "docker", "kill", "mkdir", "cd",
-	"install", "systemctl", "systemd-sysusers", "journalctl", "kubectl", "e2e/run", "sha256sum", "minisign", "tar",
+	"apt", "install", "systemctl", "systemd-sysusers", "journalctl", "kubectl", "e2e/run", "sha256sum", "minisign", "tar",
 }
 
 // A dataRule recognizes lines of blocks that are not commands.
