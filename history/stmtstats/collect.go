@@ -139,7 +139,7 @@ func (t *Table) release(reported []uint32) {
 		t.reindex()
 		t.verify()
 	}
-	if len(t.unused) > 0 && t.pages.free() >= t.reserve() {
+	if len(t.unused) > 0 && t.pages.free() >= t.mem.reserve() {
 		t.full.Store(false)
 	}
 }

@@ -93,7 +93,7 @@ func (t *Table) Stats() Stats {
 
 // reserve returns the number of pages that new digests must leave to existing entries, for durations in new
 // octaves.
-func (t *Table) reserve() int { return (len(t.mem.pages) - fixedPages) / 16 }
+func (m *memory) reserve() int { return (len(m.pages) - fixedPages) / 16 }
 
 // admit creates an entry for r's Key, unless there is no room. now is the time of its first count, in Unix nanoseconds. The
 // caller holds the lock.
@@ -109,7 +109,7 @@ func (t *Table) admit(hash uint64, r *querylog.Record, bucket int, now int64) *e
 	if bucket != zeroBucket {
 		need++
 	}
-	if len(t.unused) == 0 || t.pages.free() < max(t.reserve(), need) {
+	if len(t.unused) == 0 || t.pages.free() < max(t.mem.reserve(), need) {
 		t.full.Store(true)
 		return nil
 	}

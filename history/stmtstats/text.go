@@ -26,7 +26,7 @@ func longPages(n int) int { return max(textPages(n)-shortPages, 0) }
 func (t *Table) textLimit(n int) int {
 	limit := t.opts.MaxText
 	if long := longPages(min(n, limit)); long > 0 &&
-		(t.longPages+long > len(t.mem.pages)/longTextPart || t.pages.free()-long < 2*t.reserve()+leastPages) {
+		(t.longPages+long > len(t.mem.pages)/longTextPart || t.pages.free()-long < 2*t.mem.reserve()+leastPages) {
 		return min(limit, shortText)
 	}
 	return limit
