@@ -191,6 +191,7 @@ func newDocumented(t *testing.T) *documented {
 		printf 'app: secret\nreports: "another: secret"\n' | tee accounts.yaml >/etc/tare/accounts.yaml
 		chmod 0600 /etc/tare/accounts.yaml
 		cd ..
+		cp deploy/tare.yaml /etc/tare/tare.yaml
 		git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read -cf - | tar -xf - -C "$work/tare"
 		mv e2e/accounts.yaml "$work/tare"
 	`, "sh", work)

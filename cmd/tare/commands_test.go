@@ -29,7 +29,7 @@ func placeholders() *strings.Replacer {
 		"tare copy …", "tare copy --from mysql://app:secret@db1 --to mysql://app:secret@db2 --tables shop.orders",
 		" …", "",
 		"[--", "--", "]", "", // a synopsis
-		"ADDR", "127.0.0.1:0", "DIR", "import",
+		"ADDR", "127.0.0.1:0", "DIR", "import", "/etc/tare/tare.yaml", "tare.yaml",
 	)
 }
 
@@ -39,7 +39,7 @@ func uncheckedPrograms() map[string]string {
 	return map[string]string{
 		"git": "clones the public repository", "docker": "needs docker", "systemctl": "needs systemd as init",
 		"systemd-sysusers": e2e, "install": e2e, "mysql": e2e, "curl": e2e, "kill": e2e, "mkdir": e2e, "grep": "part of a pipe",
-		"benchstat": "reads files of measurements", "sha256sum": "TestRelease of e2e runs it", "minisign": "TestRelease of e2e runs it", "tar": "TestRelease of e2e runs it",
+		"benchstat": "reads files of measurements", "apt": "make install-drills installs the package", "sha256sum": "TestRelease of e2e runs it", "minisign": "TestRelease of e2e runs it", "tar": "TestRelease of e2e runs it",
 	}
 }
 
