@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -159,11 +160,15 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, limit
 	return text, nil
 }
 
-// dial opens a connection whose first bytes are checked.
+// dial opens a connection. The first bytes of the server are checked, those of a proxy are not: they may be of SOCKS or TLS.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // net/http wraps it
+	}
+	port := cmp.Or(c.base.Port(), map[string]string{"http": "80", "https": "443"}[c.base.Scheme])
+	if address != net.JoinHostPort(c.base.Hostname(), port) {
+		return conn, nil
 	}
 	return &firstBytes{Conn: conn, of: c}, nil
 }

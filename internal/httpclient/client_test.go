@@ -103,3 +103,30 @@ func TestStartsHTTP(t *testing.T) {
 		}
 	}
 }
+
+// TestProxy reads what a SOCKS proxy sends before the server: it is no response of the server.
+func TestProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			_, _ = io.WriteString(conn, "\x05\x00")
+			conn.Close()
+		}
+	}()
+	c, err := New(Options{URL: "https://db1.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := c.dial(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "\x05\x00" || c.foreign.Load() {
+		t.Errorf("read %q from a proxy, error %v, foreign %t", got, err, c.foreign.Load())
+	}
+}
