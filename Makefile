@@ -13,19 +13,19 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them, whose short
 # tests `make long` repeats with the tag; `make test` repeats all allocation tables. `make invariants` tests all.
-# Packages below these that link none of the code with the tag (store/diskcache, store/sharedcache) are left out.
-INVARIANTS := ./fleet/activeseries ./sizegen/bytecache ./mysql/sqlplan ./fleet/frontend ./history/stmtstats ./store/tsblock ./internal/slab ./store/storegateway ./store/blocksync ./store/storeapi
+# Packages below these that link none of the code with the tag (internal/store/diskcache, internal/store/sharedcache) are left out.
+INVARIANTS := ./fleet/activeseries ./sizegen/bytecache ./internal/mysql/sqlplan ./fleet/frontend ./internal/history/stmtstats ./store/tsblock ./internal/slab ./store/storegateway ./internal/store/blocksync ./internal/store/storeapi
 # Tests of many blocks or faults, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
 MANYBLOCKS := ^(TestS3Faults|TestMixedResolutions|TestManySmallBlocks|TestTenThousandBlocks|TestWindows.*)$$
-ALLOCATIONS := ./history/calls ./history/explain ./gateway ./history/markers ./mysql/mysqlwire ./querylog ./mysql/rowstream ./mysql/sqldigest ./move/throttle ./internal/tick
+ALLOCATIONS := ./internal/history/calls ./internal/history/explain ./gateway ./internal/history/markers ./mysql/mysqlwire ./querylog ./mysql/rowstream ./mysql/sqldigest ./internal/move/throttle ./internal/tick
 
 # Where goroutines share memory and a run is short; of the other packages, the tests that share it. `make race` has all.
 # The detector compiles every dependency again. Packages that depend on Vitess' parser or a binlog client take half of
 # that time: their tests are in `make race-parser`, a part of `make e2e`.
-RACE := ./internal/slab ./internal/tick ./internal/netloop ./gateway/switchover
+RACE := ./internal/slab ./internal/tick ./internal/netloop ./internal/gateway/switchover
 RACETESTS := ^(TestConcurrent.*|TestTrackerConcurrent|TestOneComputation|TestEveryLineArrives|TestSlowReader|TestExchangeNeverLeaks|TestSwitchUnderLoad|TestWhileHeld|TestDrain|TestKill|TestOddLogins|TestPanicEndsOneSession|TestReadBuffersAreShared|TestWaitingSessionsHaveNoQuery|TestWorkOfASessionIsBounded|TestPlanMissLeavesItsLoop)$$
-RACESOME := ./fleet/activeseries ./querylog ./sizegen/bytecache ./history/stmtstats
-RACEPARSER := ./gateway ./mysql/mysqlconn ./mysql/sqlplan
+RACESOME := ./fleet/activeseries ./querylog ./sizegen/bytecache ./internal/history/stmtstats
+RACEPARSER := ./gateway ./mysql/mysqlconn ./internal/mysql/sqlplan
 
 # The newest release that CHANGELOG.md describes.
 RELEASED := $(shell sed -n 's/^\#\# \[\([0-9.]*\)\].*/v\1/p' CHANGELOG.md | head -n 1)
@@ -46,7 +46,7 @@ MIMIR_VERSION := v1.3.1-0.20260423142704-aced80d74930
 TESTGOGC ?= 400
 
 # Packages of the relay, for make arm64.
-ARM64 := ./internal/netloop ./mysql/mysqlwire ./mysql/mysqlconn ./mysql/sqldigest ./mysql/sqlplan ./querylog ./history/stmtstats ./internal/slab ./gateway
+ARM64 := ./internal/netloop ./mysql/mysqlwire ./mysql/mysqlconn ./mysql/sqldigest ./internal/mysql/sqlplan ./querylog ./internal/history/stmtstats ./internal/slab ./gateway
 
 # Flags of make conformance, such as -conformance.sample=0 for all cases, or -conformance.servers=mysql
 # -conformance.suites=json,gcol; the servers with their suites.
@@ -106,7 +106,7 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
 	.ci/packages mariadbd gcc
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -timeout 30m ./...
-	go test -vet=off -timeout 30m -run '^TestFileFaults$$' ./history/stmtstats ./history ./store/storegateway -file-fault-slice 1
+	go test -vet=off -timeout 30m -run '^TestFileFaults$$' ./internal/history/stmtstats ./history ./store/storegateway -file-fault-slice 1
 	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
@@ -128,13 +128,13 @@ race: ## test everything with the race detector
 
 race-parser: ## test what depends on the SQL parser and shares memory with the race detector, short tests
 	.ci/packages mariadbd gcc
-	go test -vet=off -short -race ./web/memory
+	go test -vet=off -short -race ./internal/web/memory
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACEPARSER)
 
 lint: $(LINT) $(ACTIONLINT) ## run the linters of .golangci.yml; vet for other platforms; check words, workflows and manifests
 	$(LINT) run $(PACKAGES)
 	GOOS=darwin go vet ./...
-	GOARCH=arm64 go vet ./gateway/... ./internal/netloop/...
+	GOARCH=arm64 go vet ./gateway/... ./internal/gateway/... ./internal/netloop/...
 	go test -run '^TestHouse$$/^(words|prose)$$' ./internal/archtest
 	$(ACTIONLINT)
 	go test -C e2e ./manifests
@@ -174,17 +174,17 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m ./settings
 	$(MAKE) long race-parser arm64
 	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
-	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./move/wire ./move/copier
+	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./internal/move/wire ./move/copier
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./move/alter
 	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./move/copier -delayed.rounds 20 -all-faults
-	go test -count=1 -timeout 30m -run '^Test(Target)?Faults$$' ./move/internal/follow ./move/copier/state ./move/copier/verify -all-faults
+	go test -count=1 -timeout 30m -run '^Test(Target)?Faults$$' ./internal/move/follow ./internal/move/state ./internal/move/verify -all-faults
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 90m -run '^TestFaults$$' ./move/alter -all-faults
-	go test -tags gcs,azure -count=1 -timeout 15m ./store/bucketurl
+	go test -tags gcs,azure -count=1 -timeout 15m ./internal/store/bucketurl
 	go build -tags gcs,azure -o /dev/null ./cmd/tare
 	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
-	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/subjects/sqlast -all
+	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/internal/subjects/sqlast -all
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./move/alter -all-failovers
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./mysql/mysqlconn/session ./move/alter
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./internal/mysql/session ./move/alter
 	go test -C e2e -tags e2e -count=1 -timeout 15m ./openapi
 	cd .ci/pack && go test -count=1 .
 	[ -n "$$(git status --porcelain)" ] || $(MAKE) install-drills VERSION=$(RELEASED)
@@ -196,7 +196,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 	go test -count=1 -timeout 60m -run '^TestS3FaultMatrix$$' ./store/storegateway -s3-fault-matrix
 	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./store/storegateway -churn-series 20000 -churn-generations 6
 	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
-	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./mysql/sqlplan -heap-mib 32
+	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./internal/mysql/sqlplan -heap-mib 32
 	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory(TiDB)?|LongRefusal|Several|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
@@ -205,7 +205,7 @@ e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb suites ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
-	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysql/mysqlconn ./gateway ./move/alter ./history/serverstats
+	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysql/mysqlconn ./gateway ./move/alter ./internal/history/serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./move/copier
 	PATH="$(MARIADB)/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./settings

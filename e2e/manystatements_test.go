@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/sqldigest"
 )

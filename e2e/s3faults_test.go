@@ -24,12 +24,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/bucketurl"
 )
 
 var s3FaultRequests = flag.Int("s3faults.requests", 60, "random requests of TestStoreS3Faults for each kind of fault")

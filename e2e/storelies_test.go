@@ -23,11 +23,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/store/storepb"
 )
 
 var (

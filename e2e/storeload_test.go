@@ -22,10 +22,10 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/weigh"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // A counting codec marshals requests and only counts responses, so that the client costs little beside the

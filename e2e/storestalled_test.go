@@ -21,9 +21,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // stalledFrom is the address of the clients that stop reading, and readingFrom that of the others: the test distinguishes

@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"google.golang.org/grpc"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // moreThanBuffers exceeds the bytes that the kernel buffers of a response whose client stops reading, and

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 var rewriteCommands = flag.Bool("rewrite-commands", false, "add and remove the versions in "+commandsFile+" by what this server counts")
 
-const commandsFile = "../mysql/sqlplan/testdata/commands.txt"
+const commandsFile = "../internal/mysql/sqlplan/testdata/commands.txt"
 
 // A countedCommand is a line of commandsFile.
 type countedCommand struct {

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 var allowDuration = flag.Duration("allow-duration", 2*time.Second, "how long TestAllowEffects sends statements to each server; make fuzz-rules uses minutes")

@@ -3,7 +3,7 @@ package gateway
 import (
 	"testing"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 )
 
 // TestConnIDs moves a session from an id to another: it is found by its client's id on its current server only, and no

@@ -48,7 +48,7 @@
 // forwarding it, after it has marked itself busy. So either the session sees the gate closed, or the
 // goroutine that closed it sees the session busy; no lock is required. For a switch every session opens its
 // next connection (switch_connect.go); when all have, the gate opens with the new lane and each session moves to it.
-// Package gateway/switchover decides, without sockets and clocks; switcher carries out its decisions.
+// Package internal/gateway/switchover decides, without sockets and clocks; switcher carries out its decisions.
 //
 // # Cost
 //

@@ -4,7 +4,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/sqldigest"
 )

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // TestBackendFaults makes the backend fail at each stage of its second connection: a login receives an error

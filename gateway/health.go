@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	mysqlsession "github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	mysqlsession "github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 

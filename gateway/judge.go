@@ -1,9 +1,9 @@
 package gateway
 
 import (
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // judge returns the refusal of a command without text. The rules treat such a command as the equivalent

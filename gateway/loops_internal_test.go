@@ -7,11 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // swallowingBackend reads commands of any length through a small buffer. It responds to each with OK, and to

@@ -9,9 +9,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 )
 

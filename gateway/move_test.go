@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -11,12 +11,12 @@ import (
 	"net"
 	"time"
 
-	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/connlimit"
+	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // FuzzParts has rules judge texts of several statements. A text that is refused whole is refused in

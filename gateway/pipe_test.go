@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // TestStreamIsWhole has a backend close its connection right after the requested binary log, as servers do

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 

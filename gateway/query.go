@@ -7,9 +7,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/sizegen/heapsize"
 )

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // A refused command leaves the session as an error of the server would, because the server fails in its place:

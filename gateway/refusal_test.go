@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 var allRefusals = flag.Bool("all-refusals", false, "compare refusals with MySQL too, pipelined and not, and refuse texts of all lengths")

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )

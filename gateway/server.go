@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"

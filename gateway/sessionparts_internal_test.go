@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -3,7 +3,7 @@ package gateway
 import (
 	"testing"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )

@@ -3,10 +3,10 @@ package gateway_test
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 // TestCharsetIsFollowed sends bytes that hide a statement from readers that assume the wrong character set:

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/visible"
 )
 

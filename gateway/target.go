@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"

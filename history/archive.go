@@ -21,10 +21,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/store/storegateway"
 )

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/fleet/activeseries"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/store/tsblock"
 )

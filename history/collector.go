@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // A collector exports the metrics of a part of the history, a fixed number of series. All values of a scrape

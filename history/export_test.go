@@ -8,7 +8,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtseries"
 )
 
 // Hooks of the external tests. Those of an Archive do once what Run does at intervals, for all instances from

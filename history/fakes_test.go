@@ -12,7 +12,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // A model is a simple table. Like a table's file, it outlives the archives that read it.

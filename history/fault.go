@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/internal/history/localdb"
 	"github.com/taredb/tare/internal/localstate"
 )
 

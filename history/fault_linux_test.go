@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testseed"

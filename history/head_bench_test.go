@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/internal/history/localdb"
 )
 
 // BenchmarkHead writes 20,000 digests for an hour, a tenth of which is called in each round, and reports the

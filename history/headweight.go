@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 

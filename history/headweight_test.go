@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/internal/history/localdb"
 )
 
 // TestHeadWeight compares the computed weight of a head with its growth of the heap: with few series and

@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // An hourDeriver sums up the increases of each Key's samples in a time range (start, end]: a sample at a

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // sumOfRollups returns the calls in all hours.

@@ -13,9 +13,9 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/internal/localstate"
 )
 

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // The first instance label is that of the options, and its series are in the archive's directory. Later ones

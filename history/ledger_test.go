@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // TestLedgerFindsLoss removes samples from the database directly: the self-check counts them, and the same

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // A ledgerStage is the place from which the samples of a ledger file are read. Each file is compared once per

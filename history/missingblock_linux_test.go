@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/internal/history/localdb"
 )
 
 // TestNewestBlockMissing loses the newest local block and the write-ahead log, which has its samples too while it is short. The

@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/taredb/tare/history/remotewrite"
+	"github.com/taredb/tare/internal/history/remotewrite"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/testseed"
 )

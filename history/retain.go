@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/thanos-io/objstore"
 
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
 )
 
 // A retainRig is an archive with a bucket of blocks that a test has created.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/internal/history/rollup"
 )
 
 // A retainedRollup is a rollup in the bucket with the labels of one of the instances.

@@ -12,7 +12,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/rollup"
+	"github.com/taredb/tare/internal/history/rollup"
 	"github.com/taredb/tare/internal/testrollup"
 )
 

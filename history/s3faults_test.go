@@ -17,11 +17,11 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/bucketurl"
 	"github.com/taredb/tare/store/tsblock"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/retry"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
 

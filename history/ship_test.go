@@ -25,9 +25,9 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 

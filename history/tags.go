@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/internal/history/calls"
 )
 
 // A tagWriter turns the counts of calls by tags into samples of the same head. The counts start at 0 with the process: the first

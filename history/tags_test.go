@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/querylog"
 )

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/taredb/tare/history/internal/localdb"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/localdb"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // checkRollups adds up the hours: at each boundary the sum equals PromQL's, and that of a day equals the sum

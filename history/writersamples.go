@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // visit appends the samples of one Key, and reports whether there were any.

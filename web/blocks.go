@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 const (

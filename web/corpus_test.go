@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/incidents"
+	"github.com/taredb/tare/internal/history/incidents"
 	"github.com/taredb/tare/internal/testseed"
 )
 

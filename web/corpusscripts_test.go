@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
-	"github.com/taredb/tare/history/explain"
-	"github.com/taredb/tare/history/incidents"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/internal/history/explain"
+	"github.com/taredb/tare/internal/history/incidents"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

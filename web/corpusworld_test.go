@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/explain"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/explain"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

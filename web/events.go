@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // An Event is an occurrence, or a current condition, that needs attention.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // eventsOf returns the events of a page, one per line: the tag and the text.

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/taredb/tare/web/memory"
+	"github.com/taredb/tare/internal/web/memory"
 )
 
 // TestTemplateBytes parses the templates again and executes each of them once, like the first use of a page:

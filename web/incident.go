@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/internal/visible"
 )
 

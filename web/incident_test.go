@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/explain"
-	"github.com/taredb/tare/history/markers"
+	"github.com/taredb/tare/internal/history/explain"
+	"github.com/taredb/tare/internal/history/markers"
 )
 
 // TestIncident expects the page, the JSON and the image of an incident to contain its sentence and its

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

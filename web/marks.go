@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/incidents"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/incidents"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/statements"
 )
 
 // A MarkerSource provides events in the environment of statements. A markers.Store is one.

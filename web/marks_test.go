@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/explain"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/explain"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/statements"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // Copies are the known copies and alterations of tables: running ones, and those recorded in a target. Sources that cannot be read are

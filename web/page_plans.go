@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/taredb/tare/web/memory"
+	"github.com/taredb/tare/internal/web/memory"
 )
 
 // A plansPage shows the plan cache.

@@ -20,9 +20,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtseries"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/store/promapi"

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/serverstats"
 )
 
 // fakeSessions are a session that waits for a lock, and its idle holder, whose names are hostile. Kills are appended to killed.

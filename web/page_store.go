@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/internal/weigh"
-	"github.com/taredb/tare/web/memory"
 )
 
 // A weightPage shows the resource usage of the process.

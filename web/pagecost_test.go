@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/querylog"
 )

@@ -19,10 +19,10 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtseries"
-	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // secretText must not reach an account without texts, in any form.

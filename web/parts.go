@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/internal/move/wire"
 )
 
 // parts are the components of a server, each with the sources that it reads. A part whose source is nil has no routes.

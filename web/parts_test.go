@@ -12,15 +12,15 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/fleet/frontend"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
-	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/querylog"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/web/memory"
 )
 
 // hostile is a name that an attacker may have chosen.

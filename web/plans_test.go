@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/web/memory"
+	"github.com/taredb/tare/internal/web/memory"
 )
 
 // TestPlans requests the plan cache's page, with and without a number of plans.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // secretClause marks the parts of a progress that accounts without statement texts must not see.

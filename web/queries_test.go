@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysql/sqldigest"
 )

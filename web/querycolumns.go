@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

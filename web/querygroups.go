@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/querylog"
 )
 

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/history/calls"
-	"github.com/taredb/tare/history/incidents"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/chart"
+	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/incidents"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

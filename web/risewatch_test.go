@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/taredb/tare/history/statements"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // riseMetrics returns the metrics of a RiseWatch without their help texts.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/incidents"
-	"github.com/taredb/tare/history/serverstats"
 	"github.com/taredb/tare/internal/chart"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/history/incidents"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // TestJobRows has the progress, the time and the rate of copies that run, are finished, or have no rows.

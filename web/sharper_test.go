@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/internal/testseed"
 )
 

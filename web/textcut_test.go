@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/markers"
-	"github.com/taredb/tare/history/serverstats"
-	"github.com/taredb/tare/history/statements"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 

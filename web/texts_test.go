@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/history/statements"
 )
 
 // TestChangeTexts compares durations and rates on both sides of each bound.

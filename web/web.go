@@ -16,14 +16,14 @@ import (
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/httpserver"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/store/promapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/web/memory"
 )
 
 // Options are the content of a Server. Sources that are nil have no pages.

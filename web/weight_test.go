@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/web/memory"
+	"github.com/taredb/tare/internal/web/memory"
 )
 
 // TestWeigher takes more measurements than are stored, and checks the differences.

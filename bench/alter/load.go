@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/bench/programs"
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
 )
 
 // A load is a run of sysbench's oltp_read_write through the gateway.

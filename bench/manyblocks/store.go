@@ -19,8 +19,8 @@ import (
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/child"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/store/storepb"
 )
 
 const readyLimit = 10 * time.Minute

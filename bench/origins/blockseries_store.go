@@ -19,11 +19,11 @@ import (
 
 	"github.com/taredb/tare/bench/baseline/chunks"
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 	"github.com/taredb/tare/store/tsblock"
 )
 

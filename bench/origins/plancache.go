@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/bench/baseline/plancache"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/sqldigest"
-	"github.com/taredb/tare/mysql/sqlplan"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 
 	plain "github.com/taredb/tare/bench/baseline/querylog"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/mysql/sqlplan"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )

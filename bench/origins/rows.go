@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc"
 
 	plain "github.com/taredb/tare/bench/baseline/rows"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )

@@ -24,8 +24,8 @@ import (
 	"github.com/thanos-io/objstore/providers/filesystem"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testblock"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 )

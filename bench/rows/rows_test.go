@@ -17,10 +17,10 @@ import (
 	querypb "vitess.io/vitess/go/vt/proto/query"
 
 	plain "github.com/taredb/tare/bench/baseline/rows"
+	"github.com/taredb/tare/internal/mysql/rowpb"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
-	"github.com/taredb/tare/mysql/rowstream/rowpb"
 )
 
 // messageBytes is the approximate number of bytes of rows per message.

@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/alter"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 )
 
 func newAlterCommand() *cobra.Command {

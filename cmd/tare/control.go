@@ -10,8 +10,8 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 )
 
 // killTimeout bounds one KILL, including connecting.

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

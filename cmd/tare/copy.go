@@ -17,14 +17,14 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/move/verify"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/throttle"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

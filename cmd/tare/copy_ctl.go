@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 )
 
 // A ctlFlags selects a copy and the output format.

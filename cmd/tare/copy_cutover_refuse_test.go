@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

@@ -14,12 +14,12 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/dump"
+	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/quantity"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/dump"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/store/bucketurl"
 )
 
 // resolveSchemas finds the tables and objects that schemas and patterns name, prints them, and completes the options by them.

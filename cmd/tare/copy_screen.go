@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/taredb/tare/cmd/tare/internal/server"
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/sizegen/heapsize"
 	"github.com/taredb/tare/web"
-	"github.com/taredb/tare/web/memory"
 )
 
 // A copyScreen shows the progress of a copy: JSON lines for programs, bars on a terminal, and plain lines elsewhere.

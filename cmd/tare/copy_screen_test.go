@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // TestBars draws the bars of two tables, with an event above them and the lag below.

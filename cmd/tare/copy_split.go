@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // runSplit copies tables to several targets or from several sources, or prints the plans.

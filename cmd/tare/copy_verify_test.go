@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/verify"
 )
 
 // TestUnexplainedExitCode checks that sums that differ without differing rows are not a failure that the same command repeats.

@@ -9,9 +9,9 @@ import (
 	"github.com/taredb/tare/fleet/frontend"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/tracing"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
-	"github.com/taredb/tare/web/memory"
 )
 
 // A frontendService is the parts of tare frontend.

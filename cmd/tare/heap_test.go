@@ -24,8 +24,8 @@ import (
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/internal/weigh"
-	"github.com/taredb/tare/web/memory"
 )
 
 // A served is a tare serve in a separate process.

@@ -26,7 +26,7 @@ import (
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/serverstats"
+	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlconn"

@@ -19,14 +19,14 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
-	"github.com/taredb/tare/history/stmtseries"
+	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/move/alter"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
-	"github.com/taredb/tare/web/memory"
 )
 
 const metricsPage = "../../docs/reference/metrics.md"
@@ -302,7 +302,7 @@ func TestMetricNames(t *testing.T) {
 	must(t, err)
 	whole := regexp.MustCompile(`"(tare_[a-z0-9_]+)"`)
 	n := 0
-	for _, pattern := range []string{"../../gateway/*.go", "../../move/copier/*.go", "../../store/storegateway/*.go", "../../web/memory/*.go", "*.go"} {
+	for _, pattern := range []string{"../../gateway/*.go", "../../move/copier/*.go", "../../store/storegateway/*.go", "../../internal/web/memory/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
 		must(t, err)
 		for _, f := range files {

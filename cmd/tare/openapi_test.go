@@ -238,7 +238,7 @@ func TestCutTextsAreDeclared(t *testing.T) {
 		})
 	}
 	types := 0
-	for _, dir := range []string{"web", "history/statements", "history/markers", "cmd/tare/internal/top", "cmd/tare", "gateway", "history/explain", "history/serverstats"} {
+	for _, dir := range []string{"web", "internal/history/statements", "internal/history/markers", "cmd/tare/internal/top", "cmd/tare", "gateway", "internal/history/explain", "internal/history/serverstats"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 		must(t, err)
 		for _, file := range files {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
-	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/web"
 )

@@ -15,8 +15,8 @@ import (
 
 	"github.com/taredb/tare/fleet/frontend"
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/history/stmtstats"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/store/tsblock"
 	"github.com/taredb/tare/web"

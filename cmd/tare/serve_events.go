@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gateway/switchover"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/web"
 )
 

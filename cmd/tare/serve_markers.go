@@ -8,8 +8,8 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
 )

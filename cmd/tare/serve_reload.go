@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
-	"github.com/taredb/tare/history/markers"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/history/markers"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/mysql/sqlplan"
 	"github.com/taredb/tare/web"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gateway/switchover"
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/web"
 )

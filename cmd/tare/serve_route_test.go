@@ -16,8 +16,8 @@ import (
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/gateway/switchover"
-	"github.com/taredb/tare/mysql/sqlplan"
+	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/web"
 )
 

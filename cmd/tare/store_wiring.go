@@ -20,17 +20,17 @@ import (
 	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/bucketurl"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
+	"github.com/taredb/tare/internal/store/storeapi"
 	"github.com/taredb/tare/internal/tracing"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/bucketurl"
-	"github.com/taredb/tare/store/diskcache"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/store/promapi"
-	"github.com/taredb/tare/store/sharedcache"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 	"github.com/taredb/tare/web"
-	"github.com/taredb/tare/web/memory"
 )
 
 // storeBaseBytes is the memory of tare store besides its budgets: the program, index headers, idle slabs and

@@ -96,7 +96,7 @@ func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
 			return archtest.Goroutines(t, "internal/archtest/testdata/goroutines.txt", string(text))
 		},
 		"module": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.StandsAlone(t, "sizegen", "1.25", "subjects")
+			return archtest.StandsAlone(t, "sizegen", "1.25", "internal/subjects")
 		},
 		"outputs":  archtest.Outputs,
 		"roads":    archtest.Roads,

@@ -112,8 +112,8 @@ func Rooms(t *Tree) (findings []Finding, err error) {
 		if !found[r] {
 			findings = append(findings, Finding{where, "there is no package " + r.path, "remove the row, or correct the path"})
 		}
-		if !r.room.test && !within(r.path, r.room.name) {
-			findings = append(findings, Finding{where, r.path + " is not below " + r.room.name, "move the row to the table of its room"})
+		if !r.room.test && !within(r.path, r.room.name) && !within(r.path, "internal/"+r.room.name) {
+			findings = append(findings, Finding{where, r.path + " is neither below " + r.room.name + " nor below internal/" + r.room.name, "move the row to the table of its room"})
 		}
 	}
 	return findings, nil

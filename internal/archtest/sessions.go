@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// connPackage is the package that logs in to servers, with TLS and authentication; sessionPackage, below it, is the
+	// connPackage is the package that logs in to servers, with TLS and authentication; sessionPackage is the
 	// one that opens all sessions, with their settings.
 	connName       = "mysqlconn"
 	connPackage    = "mysql/" + connName
-	sessionPackage = connPackage + "/session"
+	sessionPackage = "internal/mysql/session"
 )
 
 // setsSession matches a statement that changes a variable of a session.

@@ -1,6 +1,6 @@
 // Command mutants changes one place of a package at a time, and reports the changes that no test notices.
 //
-//	go run ./internal/mutants -n 12 -seed 7 ./mysql/sqlplan ./move/copier/...
+//	go run ./internal/mutants -n 12 -seed 7 ./internal/mysql/sqlplan ./move/copier/...
 //
 // A mutant is one change of the source: a condition that is negated or shifted by one, a statement that is left out, an error that is
 // not returned. The places are chosen by the seed, evenly over the kinds of change. A mutant that does not compile is replaced by another

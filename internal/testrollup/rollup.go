@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/history/rollup"
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/rollup"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // Start is the start of an hour.

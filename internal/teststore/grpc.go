@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/vtcodec"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // Dial serves a gRPC server on a port of the loopback interface and returns a connection to it.

@@ -14,10 +14,10 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/bucketurl"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // Durations are the seconds that the parts of a copy took in this run; 0: it did not get there.

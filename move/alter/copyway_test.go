@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
 )
 
 var errStop = errors.New("the test ends the run")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // TestLint has what servers say of clauses.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
-	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
 	"github.com/taredb/tare/internal/httpclient"
 )
 

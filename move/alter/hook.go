@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/panics"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // HookTimeout bounds the time of one execution of Options.OnEvent. The command and its children are killed then.

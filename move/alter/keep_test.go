@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestRevert alters tables by copies while a client writes to them, and reverts that.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )

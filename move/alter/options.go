@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

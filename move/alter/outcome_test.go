@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
-	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
 )

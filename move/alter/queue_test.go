@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestParseQueue parses queues, and has each line that is refused in the error.

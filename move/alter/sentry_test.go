@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // TestSentryInTheWay has a table of another's with the name of the sentry: it is not touched, and the error names it.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -3,11 +3,11 @@ package copier_test
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

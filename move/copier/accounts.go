@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/accounts"
+	"github.com/taredb/tare/internal/move/accounts"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // ControlDir returns the directory for the control sockets of this user's copies. It creates the directory,

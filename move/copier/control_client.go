@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // controlTimeout bounds one request. A copy responds from memory.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/httpserver"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 )
 
 // ErrAborted is the error of a copy that was stopped over its control socket.

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/taredb/tare/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
-	"github.com/taredb/tare/move/wire"
 )
 
 // awaitEvent waits for an event of a running copy.

@@ -3,9 +3,9 @@ package copier_test
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/wire"
 )
 
 // TestCounters copies a table whose highest ids were deleted before the copy and reused during it. New rows

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 var delayedRounds = flag.Int("delayed.rounds", 2, "rounds of TestDelayedStatement, each with a seed")

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/taredb/tare/move/copier/dump"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/dump"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )

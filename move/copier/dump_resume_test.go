@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/dump"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/dump"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/wire"
 )
 
 // interrupted dumps until a number of chunks are written, and returns the options.

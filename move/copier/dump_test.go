@@ -15,14 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/dump"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/dump"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/store/bucketurl"
 )
 
 // destination opens the bucket of a URL for a dump.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // Hooks of the external tests.

@@ -17,14 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

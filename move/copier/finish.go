@@ -3,7 +3,7 @@ package copier
 import (
 	"context"
 
-	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/internal/move/state"
 )
 
 // The finishPhase completes the target once it has all rows.

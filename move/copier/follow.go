@@ -7,11 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/tick"
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

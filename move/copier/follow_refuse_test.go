@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestFollowRefuses checks that tables which cannot be followed are refused before any row is copied.

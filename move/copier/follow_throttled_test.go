@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/internal/tick"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
 )
 
 // TestFollowThrottled stops a copy that has caught up: later changes wait, the status reports the reason, and

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/wire"
 )
 
 // TestGeneratedColumns copies tables with generated columns: the copy and a verification detect values that a

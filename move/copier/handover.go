@@ -3,9 +3,9 @@ package copier
 import (
 	"context"
 
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // The handOverPhase moves clients, or the name of a table, from the source to the target once it has everything: a gateway's clients by a

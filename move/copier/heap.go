@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/mysql/rowstream"
 	"github.com/taredb/tare/sizegen/heapsize"
 )

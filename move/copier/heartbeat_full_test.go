@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestHeartbeatStall interrupts the network to one of the servers for a while: the lag becomes unknown, the

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/wire"
 )
 
 // TestPlanHeartbeat plans and runs copies with accounts that cannot write all of a heartbeat: both are refused for

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // A following is a copy that follows in the background.

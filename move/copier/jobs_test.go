@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

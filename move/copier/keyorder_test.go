@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/wire"
 )
 
 var errStopHere = errors.New("stopped by the test")

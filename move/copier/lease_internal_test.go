@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/taredb/tare/move/copier/state"
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/mysql/binlog"
 )
 

@@ -3,7 +3,7 @@ package copier
 import (
 	"fmt"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

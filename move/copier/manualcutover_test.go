@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestManualCutover follows with a cutover without a gateway: the steps by hand are reported once the target has caught up.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // TestMergeStatus merges the statuses of two parts, whose order decides nothing but that of their lists.

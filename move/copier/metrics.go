@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/mysql/binlog"
 )
 

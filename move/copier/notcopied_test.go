@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
 )
 
 // TestNotCopied checks the objects that are not copied, in events and in the report.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestPatience interrupts the network to one of the servers for good, in each phase of a copy: the run ends with an error that gives the

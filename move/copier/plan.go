@@ -3,7 +3,7 @@ package copier
 import (
 	"context"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 )
 
 // A PlannedTable describes how Run would copy one table.

@@ -1,12 +1,12 @@
 package copier
 
 import (
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/internal/accounts"
-	"github.com/taredb/tare/move/internal/follow"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/accounts"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/move/verify"
 )
 
 // A Report is the result of a copy.

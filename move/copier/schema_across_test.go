@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/inventory"
 )
 
 // between is a pair of two given servers, whose target has no such schema yet.

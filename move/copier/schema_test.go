@@ -10,13 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

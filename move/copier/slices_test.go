@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )

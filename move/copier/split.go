@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // A Split copies parts of the same tables of one source to several targets as one operation. Each part is a copy with a

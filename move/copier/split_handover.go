@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/cutover"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/cutover"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 )
 
 // HandOver makes Run end with a handover: once all targets have caught up, and are compared if the parts verify, the source becomes

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
 )

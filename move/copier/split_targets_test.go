@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
 )
 
 // TestSplitServers gives random parts one of two servers under two addresses each, and random schemas: they are refused if and only if

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/inventory"
 )
 
 // TestEverySQLMode creates a function under each mode that the server has: no mode is unknown to the copy.

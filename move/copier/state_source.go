@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"

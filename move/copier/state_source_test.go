@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/internal/follow"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/internal/follow"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/mysql/binlog"
 )
 

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/internal/follow"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/telemetry"
 )
 
 // TestOldTemporalFormat copies and follows columns that MariaDB keeps in the format of its version 5.3, of a table from before an upgrade,

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/internal/follow"
+	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/verify"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/verify"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )

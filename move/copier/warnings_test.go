@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
 )
 
 // TestWarnings copies and follows rows that raise allowed warnings, and rows that raise another one, by LOAD

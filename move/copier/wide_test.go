@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )

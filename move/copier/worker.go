@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/internal/tick"
-	"github.com/taredb/tare/move/copier/state"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/copier/telemetry"
-	"github.com/taredb/tare/move/copier/verify"
-	"github.com/taredb/tare/move/throttle"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/move/copier/tabledef"
-	"github.com/taredb/tare/move/wire"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

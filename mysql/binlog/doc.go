@@ -15,7 +15,7 @@
 // # Terms
 //
 //   - A [Follower] is a server whose tables and log are read: [Direct], or a client of package
-//     move/wire.
+//     internal/move/wire.
 //   - [Changes] return ChangeBatches of the tables after a Position.
 //   - A group is a transaction in the log, or a single statement.
 //   - An image is a row before or after a change, in the text of rowstream.Column.ReadExpr.

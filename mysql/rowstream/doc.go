@@ -15,7 +15,7 @@
 //   - A row is the payload of a text-protocol row packet: length-encoded values, FB for NULL.
 //   - A [Batch] is a buffer of concatenated rows, bounded in bytes and reused.
 //   - A [Plan] filters rows and projects their columns; a [Filter] applies it in reused memory.
-//   - A [Server] is a source of tables: [Direct], or a client of package move/wire.
+//   - A [Server] is a source of tables: [Direct], or a client of package internal/move/wire.
 //   - A [View] is a server's tables at one point in time; a [Reader] reads one chunk of it at a time.
 //   - A short view is a view of one table that expires at an age limit, whatever uses it. A [ShortReader]
 //     reads through consecutive short views. Their points in time are unknown, but each is later than all

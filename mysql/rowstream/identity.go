@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 

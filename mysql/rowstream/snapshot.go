@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlconn/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 

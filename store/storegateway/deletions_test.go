@@ -17,12 +17,12 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/panics/report"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // A deletingBucket deletes one of its old blocks between any two listings, just before an object of it is

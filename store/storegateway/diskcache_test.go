@@ -13,15 +13,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/thanos-io/objstore"
 
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 	"github.com/taredb/tare/store/tsblock"
 )
 

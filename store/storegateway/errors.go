@@ -11,7 +11,7 @@ import (
 
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
 

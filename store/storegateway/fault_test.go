@@ -20,10 +20,10 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -17,13 +17,13 @@ import (
 
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testdir"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/storeapi"
-	"github.com/taredb/tare/store/storepb"
 	"github.com/taredb/tare/store/tsblock"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // Options configure a Gateway.

@@ -26,12 +26,12 @@ import (
 
 	"github.com/taredb/tare/internal/panics/report"
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/storepb"
 )
 
 var hostileTrials = flag.Int("hostile-trials", 25, "changes that TestHostileBlocks tries; 0: each change of each kind of field")

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 )
 
 // objects are the objects of a block, by their names in the directory of blocks.

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/taredb/tare/internal/store/storeapi"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/storeapi"
 )
 
 // shared are blocks that several tests read.

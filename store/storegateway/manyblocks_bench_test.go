@@ -14,9 +14,9 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -3,8 +3,8 @@ package storegateway
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/sharedcache"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
 )
 
 // diskMetrics export the counts of the disk cache.

@@ -10,11 +10,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // gathered returns the value of each series as name{label="value",…}; of histograms, the counts.

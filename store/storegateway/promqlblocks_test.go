@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 )
 

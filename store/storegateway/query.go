@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // A Query is the admission of one request, with a quota of bytes that all its selects share. Once admitted it

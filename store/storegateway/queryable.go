@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 )
 
 // Queryable returns the gateway as a storage.Queryable for PromQL engines and Prometheus' HTTP API. tenant

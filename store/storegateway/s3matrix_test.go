@@ -17,13 +17,13 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/panics/report"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testbucket"
 	"github.com/taredb/tare/internal/testpromql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/teststore"
-	"github.com/taredb/tare/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/tsblock"
 )
 

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/store/promapi"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // smallBuffers makes the kernel buffer little unread data.

@@ -3,8 +3,8 @@ package storegateway
 import (
 	"net/http"
 
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/store/blocksync"
 )
 
 // A StatusPage is the content of the page of blocks and budgets. Its JSON is stable.

@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/storeapi"
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/teststore"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/storeapi"
 	"github.com/taredb/tare/store/storegateway"
-	"github.com/taredb/tare/store/storepb"
 )
 
 // TestTenantLimits brings a client to its limit of requests: another request waits, a third is refused with

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/taredb/tare/internal/slab"
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/sharedcache"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
 )
 
 // Options are shared by the blocks of a process, except ChunkFiles. Cache, Pool, Entries and LocalDir are required.

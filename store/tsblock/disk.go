@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/sharedcache"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
 )
 
 // Pages of both packages are the same.

@@ -20,11 +20,11 @@ import (
 
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/slab"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
 	"github.com/taredb/tare/internal/testblock"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/sharedcache"
 )
 
 // A diskTest is a block in memory that is read with and without a disk cache.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/taredb/tare/internal/store/sharedcache"
 	"github.com/taredb/tare/internal/testmemcached"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/store/sharedcache"
 )
 
 // share makes the test's blocks use the servers.

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Statements returns a function that cycles through the SQL statements of sizegen/subjects/sqlast for which
+// Statements returns a function that cycles through the SQL statements of sizegen/internal/subjects/sqlast for which
 // ok is true. The command must run in bench/sizers.
 func Statements(ok func(string) bool) func(i int) string {
 	var all []string
-	for part := range strings.SplitSeq(read("../../sizegen/subjects/sqlast/testdata/statements.sql"), ";\n") {
+	for part := range strings.SplitSeq(read("../../sizegen/internal/subjects/sqlast/testdata/statements.sql"), ";\n") {
 		var lines []string
 		for line := range strings.Lines(part) {
 			if !strings.HasPrefix(line, "#") {

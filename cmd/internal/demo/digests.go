@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // maxDigests bounds the table; further statements are counted together as otherID. A digest occupies some 10

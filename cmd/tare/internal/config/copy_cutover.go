@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/taredb/tare/move/copier/cutover"
+	"github.com/taredb/tare/internal/move/cutover"
 )
 
 // CopyCutover are the options for switching clients once the target has caught up.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/internal/store/bucketurl"
 )
 
 // A CopyTarget is the value of --to: a server, or a directory or bucket for a dump.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 )
 
 // declareMerge declares the options of a copy from several sources.

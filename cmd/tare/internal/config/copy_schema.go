@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/inventory"
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/move/tabledef"
 )
 
 // kindList lists the kinds of objects that --objects may name: their plurals.

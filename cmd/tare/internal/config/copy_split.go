@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/move/copier/tabledef"
+	"github.com/taredb/tare/internal/move/tabledef"
 )
 
 // maxSplit is the maximum number of targets: each uses several connections to the source, and reads its log.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/gateway/gatewayclient"
-	"github.com/taredb/tare/move/throttle"
+	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // CopyThrottle are the options that control when a copy slows down.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/store/diskcache"
-	"github.com/taredb/tare/store/sharedcache"
+	"github.com/taredb/tare/internal/store/diskcache"
+	"github.com/taredb/tare/internal/store/sharedcache"
 )
 
 // DiskCache are the options of a cache of a bucket's pages on local disk.

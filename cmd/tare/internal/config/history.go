@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
-	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/internal/store/bucketurl"
 )
 
 // History are the options of a gateway's history.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/taredb/tare/history/remotewrite"
+	"github.com/taredb/tare/internal/history/remotewrite"
 )
 
 // A RemoteWrite is where the series of a history are sent besides.

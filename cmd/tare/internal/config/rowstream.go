@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/taredb/tare/move/wire"
+	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/store/bucketurl"
 )
 
 // Rowstream are the options of tare rowstream.

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/taredb/tare/gateway"
-	"github.com/taredb/tare/history/calls"
+	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 

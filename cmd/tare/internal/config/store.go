@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/store/blocksync"
-	"github.com/taredb/tare/store/bucketurl"
+	"github.com/taredb/tare/internal/store/blocksync"
+	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/store/promapi"
 	"github.com/taredb/tare/store/storegateway"
 )

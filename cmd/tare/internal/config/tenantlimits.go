@@ -13,7 +13,7 @@ import (
 
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/spelling"
-	"github.com/taredb/tare/store/blocksync"
+	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/store/storegateway"
 )
 

@@ -16,9 +16,9 @@ import (
 	"github.com/taredb/tare/cmd/tare/internal/config"
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/panics/report"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/web"
-	"github.com/taredb/tare/web/memory"
 )
 
 // grace is the time limit for HTTP streams and the query log's sinks after the drain.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 )
 
 // A Measure is a sort key of rows.

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 
-	"github.com/taredb/tare/history/stmtstats"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/testseed"
 )
 

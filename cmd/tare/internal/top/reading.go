@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/taredb/tare/history/statements"
+	"github.com/taredb/tare/internal/history/statements"
 )
 
 // A Reading is the responses of a gateway at one time.

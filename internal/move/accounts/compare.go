@@ -1,0 +1,180 @@
+package accounts
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/move/inventory"
+)
+
+// compare compares an account with that of the same name in the target.
+func (p *Plan) compare(a *planned, from, to *server) {
+	there := to.accounts[a.name]
+	isNew := func(other Name) bool { return from.accounts[other] == nil }
+	if other, found := to.namesake(a.name, isNew); found && !a.definition.role {
+		a.note("the target has " + other.String() + ", too, whose clients may get its privileges on the schemas")
+	}
+	if there == nil {
+		if p.vendor == dialect.MariaDB {
+			a.refuseNamesake(to)
+		}
+		return
+	}
+	a.exists = true
+	if a.definition.role != there.role {
+		a.needsHand("the target has an account of that name which is %s; drop it there, or exclude it by --exclude-users", map[bool]string{true: "a role", false: "no role"}[there.role])
+		return
+	}
+	for l := range a.grants {
+		if _, _, _, why := to.onSchema(a.name, l.schema); l.kind == inventory.Schema && why != "" {
+			a.needsHand("in the target %s", why)
+		}
+	}
+	different := a.definition.differences(&there.definition)
+	if len(there.problems) > 0 {
+		different = append(different, "attributes that are not understood")
+	}
+	a.same = len(different) == 0
+	a.object.Exists = a.same
+	p.judgeExisting(a, from, to, different)
+	if extra := p.exceeding(a, to); len(extra) > 0 {
+		a.note("has more privileges in the target, which stay: on " + strings.Join(extra, ", "))
+	}
+	if found := there.defaults; a.same && len(found) > 0 && !sameNames(found, a.defaults) {
+		a.note("has other default roles in the target, which stay")
+	}
+}
+
+// refuseNamesake refuses what would be a role and a user of one name, which MariaDB permits, but clients confuse.
+func (a *planned) refuseNamesake(to *server) {
+	other := Name{a.name.User, ""}
+	if !a.definition.role {
+		other = Name{}
+	} else if a.name.Host == "" {
+		other.Host = "%"
+	}
+	if found := to.accounts[other]; found != nil && found.role != a.definition.role {
+		a.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by --exclude-users", other)
+	}
+}
+
+// judgeExisting refuses to grant privileges to an account of the target that may belong to other people than the one of the source.
+func (p *Plan) judgeExisting(a *planned, from, to *server, different []string) {
+	others := p.otherHolders(a, from, to)
+	switch {
+	case !p.lacks(a, to):
+		if len(different) > 0 {
+			a.note("exists in the target with another definition (" + strings.Join(different, ", ") + "), which stays")
+		}
+	case slices.ContainsFunc(p.existing, func(pattern string) bool { return matches(pattern, a.source) }):
+		if len(different) > 0 {
+			a.note("exists in the target with another definition (" + strings.Join(different, ", ") + "), which stays; missing privileges are granted")
+		}
+	case len(different) > 0:
+		a.needsHand("exists in the target with another definition (%s), and lacks privileges there: if both are the same user, grant them by --grant-existing, else exclude it by --exclude-users",
+			strings.Join(different, ", "))
+	case len(others) > 0:
+		a.needsHand("exists in the target, where %s holds it and would get its privileges, too: grant them by --grant-existing, or exclude it by --exclude-users", strings.Join(others, ", "))
+	}
+}
+
+// lacks reports whether an account of the target lacks privileges or roles.
+func (p *Plan) lacks(a *planned, to *server) bool {
+	for l, wanted := range a.grants {
+		if !covers(p.has(to, a, l), wanted) {
+			return true
+		}
+	}
+	for role, admin := range a.roles {
+		if has, held := to.held[a.name][role]; !held || admin && !has {
+			return true
+		}
+	}
+	return false
+}
+
+// otherHolders returns the accounts that hold a role in the target, and not on the source. That of the copy does not count: it may grant the privileges.
+func (p *Plan) otherHolders(a *planned, from, to *server) (texts []string) {
+	here, there := map[Name]bool{a.source: true}, map[Name]bool{a.name: true}
+	from.addHolders(here)
+	to.addHolders(there)
+	for n := range here {
+		delete(there, from.nameIn(to, n))
+	}
+	for _, n := range sorted(there) {
+		if n != to.me {
+			texts = append(texts, n.String())
+		}
+	}
+	return texts
+}
+
+// exceeding lists where the account has privileges in the target that it is not planned to have, in the schemas that are copied.
+func (p *Plan) exceeding(a *planned, to *server) (texts []string) {
+	more := func(l level, granted privileges) {
+		for name := range granted {
+			if !a.grants[l][name] {
+				texts = append(texts, l.String())
+				return
+			}
+		}
+	}
+	for _, schema := range p.schemas {
+		granted, _, _, _ := to.onSchema(a.name, schema)
+		more(level{kind: inventory.Schema, schema: schema}, granted)
+	}
+	for l, granted := range to.grants[a.name] {
+		if l.kind != inventory.Schema && slices.Contains(p.schemas, l.schema) {
+			more(l, granted)
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// differences names the parts in which two definitions differ, without their values.
+func (d *definition) differences(other *definition) (parts []string) {
+	if d.role && other.role {
+		return nil
+	}
+	a, b := d.terms, other.terms
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"role", d.role == other.role},
+		{"authentication", slices.Equal(d.methods, other.methods)},
+		{"REQUIRE", a.require == b.require},
+		{"limits", a.limits == b.limits},
+		{"expiry", a.expired == b.expired && a.lifetime == b.lifetime},
+		{"lock", a.locked == b.locked},
+		{"rules for passwords", a.history == b.history && a.reuse == b.reuse && a.current == b.current && a.failed == b.failed && a.lockDays == b.lockDays},
+		{"comment or attribute", a.attribute == b.attribute},
+	} {
+		if !part.same {
+			parts = append(parts, part.name)
+		}
+	}
+	return parts
+}
+
+func sameNames(a, b []Name) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(n Name) bool { return !slices.Contains(b, n) })
+}
+
+// hostUnderstood reports whether both vendors read the host of an account in the same way: only MySQL has CIDR.
+func hostUnderstood(host string) bool {
+	_, mask, found := strings.Cut(host, "/")
+	return !found || strings.Contains(mask, ".")
+}
+
+// compareRoles notes the settings of the source by which roles are active without a default.
+func (a *planned) compareRoles(from, to *server) {
+	if from.mandatory[a.source] && !to.mandatory[a.name] {
+		a.note("every account of the source has it by mandatory_roles: set that in the target, too")
+	}
+	if from.activateAll && !to.activateAll && len(a.roles) > 0 {
+		a.note("the source activates all of its roles at login by activate_all_roles_on_login, the target does not")
+	}
+}

@@ -1,0 +1,179 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
+	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/rowstream"
+)
+
+// An endedSource reports the end of its log with errors.
+type endedSource struct {
+	binlog.Follower
+	positionErr, bytesErr error
+}
+
+func (s *endedSource) CurrentPosition(context.Context) (binlog.Position, error) {
+	return at(9), s.positionErr
+}
+
+func (s *endedSource) LogBytes(context.Context, binlog.Position, binlog.Position) (int64, error) {
+	return 8, s.bytesErr
+}
+
+// TestEndOfLog measures the lag behind sources that do not report the end of their log, or its length.
+func TestEndOfLog(t *testing.T) {
+	denied := &mysqlconn.ServerError{Number: 1227, State: "42000", Message: "Access denied"}
+	for _, tt := range []struct {
+		source endedSource
+		end    binlog.Position
+		behind int64 // -1: unknown
+		fails  bool
+	}{
+		{endedSource{}, at(9), 8, false},
+		{endedSource{bytesErr: io.EOF}, at(9), -1, false},
+		{endedSource{positionErr: io.EOF}, binlog.Position{}, -1, false},
+		{endedSource{positionErr: &mysqlconn.ServerError{Number: 1053, State: "08S01", Message: "Server shutdown in progress"}}, binlog.Position{}, -1, false},
+		{endedSource{positionErr: denied}, at(9), -1, true},
+	} {
+		f, err := New(Options{Source: &tt.source, From: at(1), Shared: Shared{Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}, Observe: func(telemetry.Event) {}, Count: func(*Counts) {}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := lagWatch{f: f}
+		end, behind, err := w.measure(t.Context())
+		if end != tt.end || (behind == nil) != (tt.behind < 0) || behind != nil && *behind != tt.behind || (err != nil) != tt.fails || err != nil && !errors.Is(err, denied) {
+			t.Errorf("%+v: %v, %v, %v", tt.source, end, behind, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if !tt.fails {
+			cancel()
+		}
+		if err := f.watch(ctx); (err != nil) != tt.fails {
+			t.Errorf("%+v: watching ended with %v", tt.source, err)
+		}
+		cancel()
+	}
+}
+
+// TestTracker records changes of rows by chunk: those with keys up to 10, up to 20, and above.
+func TestTracker(t *testing.T) {
+	whole := Ranges{Column: 0, Upto: []int64{10, 20}, Chunks: 3}
+	for _, tt := range []struct {
+		r             Ranges
+		kind          binlog.ChangeKind
+		before, after string
+		want          string
+	}{
+		{whole, binlog.Insert, "-", "5 x", "[true false false]"},
+		{whole, binlog.Delete, "11 x", "-", "[false true false]"},
+		{whole, binlog.Update, "5 x", "21 x", "[true false true]"},
+		{whole, binlog.Update, "21 x", "5 x", "[true false true]"},
+		{whole, binlog.Insert, "-", "10 x", "[true true false]"}, // further columns of the key decide
+		{whole, binlog.Insert, "-", "20 x", "[false true true]"},
+		{whole, binlog.Insert, "-", "-7 x", "[true false false]"},
+		{whole, binlog.Insert, "-", "word x", "[true true true]"},
+		{whole, binlog.Insert, "-", "NULL x", "[true true true]"},
+		{whole, binlog.Cascaded, "5 x", "-", "[true true true]"},
+		{Ranges{Column: -1, Upto: []int64{10}, Chunks: 2}, binlog.Insert, "-", "5 x", "[true true]"},
+		{Ranges{Column: 1, Upto: []int64{10}, Chunks: 2}, binlog.Insert, "-", "99 5", "[true false]"},
+		{Ranges{Column: 0, Chunks: 1}, binlog.Insert, "-", "5 x", "[true]"},
+	} {
+		var b changeBatch
+		b.Tables = make([]rowstream.Batch, 1)
+		b.Tables[0].Reset(2)
+		b.add(0, image(tt.before), image(tt.after))
+		c := b.Changes[0]
+		if tt.kind == binlog.Cascaded {
+			c.Kind = tt.kind
+		}
+		f := &Follower{}
+		f.tracker.record(&c, image(tt.before), image(tt.after)) // nothing is tracked
+		if got := f.Changed(); got != nil {
+			t.Errorf("%v without Track", got)
+		}
+		f.Track([]Ranges{tt.r})
+		f.tracker.record(&c, image(tt.before), image(tt.after))
+		if got := fmt.Sprint(f.Changed()[0]); got != tt.want {
+			t.Errorf("%s -> %s by %+v: %s, want %s", tt.before, tt.after, tt.r, got, tt.want)
+		}
+	}
+}
+
+// TestWideRow has a row among others that is written from its batch: its statement has no other row.
+func TestWideRow(t *testing.T) {
+	columns := []rowstream.Column{column("id int"), column("c longtext:utf8mb4_general_ci")}
+	sql, err := rowstream.NewRowSQL("t", columns, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, loose := range []bool{false, true} {
+		a := newApplier([]applyTable{{sql: sql, loose: loose}}, 1)
+		var b changeBatch
+		b.Tables = make([]rowstream.Batch, 1)
+		b.Tables[0].Reset(2)
+		b.add(0, nil, image("1 x"))
+		b.add(0, nil, image("2 "+strings.Repeat("y", streamedRow)))
+		b.add(0, nil, image("3 z"))
+		if err := a.plan(&b.ChangeBatch); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range a.script(0, 0).statements {
+			got = append(got, fmt.Sprintf("%d rows, wide %v, %d bytes", s.rows, s.wide, s.to-s.from))
+		}
+		if len(got) != 3 || !strings.HasPrefix(got[0], "1 rows, wide false") || !strings.HasPrefix(got[1], "1 rows, wide true") || !strings.HasPrefix(got[2], "1 rows, wide false") {
+			t.Errorf("loose %v: %q", loose, got)
+		}
+		if n := len(a.script(0, 0).text); n > streamedRow {
+			t.Errorf("loose %v: a script of %d bytes", loose, n)
+		}
+	}
+}
+
+// TestTurnReturned has a transaction that inserts beside several unique keys fail at its start, and one that waits for its turn in vain: the turn is
+// not kept.
+func TestTurnReturned(t *testing.T) {
+	columns := []rowstream.Column{column("id int"), column("n int")}
+	sql, err := rowstream.NewRowSQL("t", columns, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := applyTable{sql: sql}
+	table.guard(t, "t", columns, []int{0}, "owned; unique n")
+	a := newApplier([]applyTable{table}, 1)
+	var b changeBatch
+	b.Tables = make([]rowstream.Batch, 1)
+	b.Tables[0].Reset(2)
+	b.add(0, nil, image("1 2"))
+	if err := a.plan(&b.ChangeBatch); err != nil {
+		t.Fatal(err)
+	}
+	c, err := rowstream.Connect(t.Context(), testrows.Root(testmysql.Start(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close() // its statements fail
+	f := &Follower{o: Options{Turn: make(chan struct{}, 1)}}
+	w := &state.Writer{Conn: c}
+	if err := tryBatch(t.Context(), w, f, a, 0, nil); err == nil || len(f.o.Turn) != 0 {
+		t.Errorf("%v, and %d turns are taken", err, len(f.o.Turn))
+	}
+	f.o.Turn <- struct{}{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := errors.New("ended")
+	cancel(ended)
+	if err := tryBatch(ctx, w, f, a, 0, nil); !errors.Is(err, ended) || len(f.o.Turn) != 1 {
+		t.Errorf("%v, and %d turns are taken", err, len(f.o.Turn))
+	}
+}
