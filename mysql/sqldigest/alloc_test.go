@@ -88,7 +88,7 @@ func TestAllocs(t *testing.T) {
 			return err
 		}},
 		{Name: "LookupKeyword", Op: func() error {
-			if LookupKeyword("straight_join") != KeywordStraightJoin {
+			if LookupKeyword("straight_join") != kwStraightJoin {
 				return errShort
 			}
 			return nil

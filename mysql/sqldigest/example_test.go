@@ -53,11 +53,12 @@ func ExampleDigester_Divergent() {
 }
 
 func ExampleLexer() {
+	update := sqldigest.LookupKeyword("UPDATE")
 	sql := []byte("UPDATE t SET a = 'x'")
 	var l sqldigest.Lexer
 	l.Reset(sql, 0)
 	for t := l.NextSignificant(); t.Kind != sqldigest.KindEOF; t = l.NextSignificant() {
-		fmt.Println(t.Kind, string(sql[t.Start:t.End]), t.Keyword == sqldigest.KeywordUpdate)
+		fmt.Println(t.Kind, string(sql[t.Start:t.End]), t.Keyword == update)
 	}
 	// Output:
 	// Keyword UPDATE true

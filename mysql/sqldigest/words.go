@@ -31,29 +31,29 @@ func follows(id, before uint16, first bool) bool {
 	f := keywords[before].flags
 	word := Keyword(keywords[id].canon)
 	switch Keyword(keywords[before].canon) {
-	case KeywordWith: // WITH name AS, and GROUP BY … WITH ROLLUP
+	case kwWith: // WITH name AS, and GROUP BY … WITH ROLLUP
 		return !first
-	case KeywordOn:
-		return word == KeywordDuplicate
-	case KeywordIn:
-		return word == KeywordShare || word == KeywordBoolean
-	case KeywordTo:
-		return word == KeywordSavepoint
-	case KeywordUpdate:
-		return !first && (word == KeywordSkip || word == KeywordNowait)
-	case KeywordExecute:
-		return word == KeywordImmediate
-	case KeywordDelete:
-		return word == KeywordQuick
-	case KeywordSelect, KeywordSqlNoCache, KeywordSqlCache, KeywordSqlBufferResult:
-		return word == KeywordSqlNoCache || word == KeywordSqlCache || word == KeywordSqlBufferResult
-	case KeywordDescribe:
-		return word == KeywordFormat || word == KeywordExtended || word == KeywordPartitions
-	case KeywordDesc: // DESC name, and ORDER BY name DESC …
+	case kwOn:
+		return word == kwDuplicate
+	case kwIn:
+		return word == kwShare || word == kwBoolean
+	case kwTo:
+		return word == kwSavepoint
+	case kwUpdate:
+		return !first && (word == kwSkip || word == kwNowait)
+	case kwExecute:
+		return word == kwImmediate
+	case kwDelete:
+		return word == kwQuick
+	case kwSelect, kwSqlNoCache, kwSqlCache, kwSqlBufferResult:
+		return word == kwSqlNoCache || word == kwSqlCache || word == kwSqlBufferResult
+	case kwDescribe:
+		return word == kwFormat || word == kwExtended || word == kwPartitions
+	case kwDesc: // DESC name, and ORDER BY name DESC …
 		return !first
-	case KeywordReplace: // REPLACE name, and CREATE OR REPLACE …
+	case kwReplace: // REPLACE name, and CREATE OR REPLACE …
 		return !first
-	case KeywordInsert:
+	case kwInsert:
 		return false
 	}
 	switch {
@@ -73,9 +73,9 @@ func (d *Digester) sawWord(id uint16, last uint8) {
 		d.before |= firstOfStatement
 	}
 	switch Keyword(keywords[id].canon) {
-	case KeywordSelect:
+	case kwSelect:
 		d.rows = true
-	case KeywordInsert, KeywordReplace, KeywordUpdate, KeywordDelete, KeywordWith, KeywordValues, KeywordDo, KeywordCall, KeywordTable:
+	case kwInsert, kwReplace, kwUpdate, kwDelete, kwWith, kwValues, kwDo, kwCall, kwTable:
 		d.rows = d.rows || first
 	default:
 		d.rows = d.rows && !first
