@@ -238,7 +238,7 @@ func (a *authentication) readClient() ([]byte, error) {
 // refused.
 func (a *authentication) finish() {
 	a.keepReading()
-	if a.pending && a.plugin == pluginParsec {
+	if a.pending && a.plugin == mysqlconn.PluginParsec {
 		return
 	}
 	limit := time.Now().Add(dismissTimeout)
@@ -355,7 +355,7 @@ func (a *authentication) rsaToClear(p []byte) error {
 // Without CLIENT_PLUGIN_AUTH the method is mysql_native_password and has no name.
 func provesWithoutSecret(plugin string) bool {
 	switch plugin {
-	case "", "mysql_native_password", pluginSHA2, "client_ed25519", pluginParsec,
+	case "", "mysql_native_password", pluginSHA2, "client_ed25519", mysqlconn.PluginParsec,
 		"auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client",
 		"authentication_fido_client", "authentication_webauthn_client":
 		return true

@@ -24,10 +24,6 @@ func isNative(plugin []byte) bool { return bytes.EqualFold(plugin, []byte(mysqlc
 // isOld reports whether a client names mysql_old_password.
 func isOld(plugin []byte) bool { return bytes.EqualFold(plugin, []byte(oldPassword)) }
 
-// pluginParsec is MariaDB's method of an empty response followed by a signature. MariaDB counts a wrong
-// signature as a handshake error, but not a disconnect: see finishLogin.
-const pluginParsec = "parsec"
-
 // sized returns an authentication response if its size is valid for the method, and refuses it otherwise:
 // MariaDB would count it as a handshake error of the gateway's address. second marks a response to more than
 // the method's challenge.
@@ -41,7 +37,7 @@ func (l *login) sized(plugin string, response []byte, second bool) ([]byte, erro
 		valid = len(response) == 0 || len(response) == challengeLen
 	case mysqlconn.PluginEd25519:
 		valid = len(response) == signatureLen
-	case pluginParsec:
+	case mysqlconn.PluginParsec:
 		valid = !second && len(response) == 0 || second && len(response) == parsecLen
 	case oldPassword:
 		valid = len(response) == 0 || len(response) == 8 || len(response) == 9 // 9: with a NUL

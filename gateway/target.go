@@ -268,7 +268,7 @@ func finishLogin(c *mysqlconn.Conn, plugin string) error {
 		if p[0] == mysqlwire.MarkEOF && sw.Decode(p) == nil {
 			plugin = string(sw.Plugin)
 		}
-		if plugin == pluginParsec {
+		if plugin == mysqlconn.PluginParsec {
 			return errUnfinished
 		}
 		if err := c.WriteMessage(emptyResponse(plugin)); err != nil {

@@ -7,12 +7,13 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-// The authentication methods that Dial knows.
+// The authentication methods that Dial knows, and PluginParsec.
 const (
 	PluginNative  = "mysql_native_password"
 	PluginSHA2    = "caching_sha2_password"
 	PluginSHA256  = "sha256_password"
 	PluginEd25519 = "client_ed25519"
+	PluginParsec  = "parsec"
 	PluginClear   = "mysql_clear_password"
 	PluginDialog  = "dialog"
 )
