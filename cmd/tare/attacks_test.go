@@ -105,7 +105,7 @@ func TestWiretaps(t *testing.T) {
 	must(t, err)
 	for _, mode := range []mysqlconn.TLSMode{mysqlconn.TLSPreferred, mysqlconn.TLSRequired, mysqlconn.TLSVerifyCA, mysqlconn.TLSVerifyIdentity} {
 		for _, strip := range []bool{false, true} {
-			for _, method := range methods() {
+			for _, method := range testscript.Methods {
 				i := &testscript.Impostor{Certificate: a.sign(t, "db.example"), Method: method, Password: accountPassword, Key: pair}
 				w := &wiretap{strip: strip}
 				addr, stop := w.start(t, i.Start(t))

@@ -79,11 +79,6 @@ func impostors(t *testing.T) (a *authority, certificates map[string]*tls.Certifi
 	return a, map[string]*tls.Certificate{"no TLS": nil, "a self-signed certificate": &self, "another server's certificate": a.sign(t, "db.example")}, key
 }
 
-// methods are all methods by which a server may request a password.
-func methods() []string {
-	return []string{mysqlconn.PluginNative, mysqlconn.PluginSHA2, mysqlconn.PluginSHA256, mysqlconn.PluginEd25519, mysqlconn.PluginClear, mysqlconn.PluginDialog, "mysql_old_password"}
-}
-
 // worse returns the greater of two results of Impostor.Learned.
 func worse(a, b string) string {
 	order := []string{testscript.LearnedNothing, testscript.LearnedLogin, testscript.LearnedPassword}
@@ -104,7 +99,7 @@ func TestImpostors(t *testing.T) {
 	learns := func(l leg, cert *tls.Certificate) (worst string) {
 		t.Helper()
 		worst = testscript.LearnedNothing
-		for _, method := range methods() {
+		for _, method := range testscript.Methods {
 			i := &testscript.Impostor{Certificate: cert, Method: method, Password: accountPassword, Key: pair}
 			u := config.ControlURL{User: "app", Password: config.NewSecret(accountPassword), Addr: config.Address(i.Start(t))}
 			if c, err := mysqlconn.Dial(t.Context(), l.server(u)); err == nil {

@@ -19,6 +19,12 @@ const (
 	LearnedPassword = "password"
 )
 
+// Methods are the methods by which an Impostor may request a password.
+var Methods = [...]string{
+	mysqlconn.PluginNative, mysqlconn.PluginSHA2, mysqlconn.PluginSHA256, mysqlconn.PluginEd25519,
+	mysqlconn.PluginClear, mysqlconn.PluginDialog, "mysql_old_password",
+}
+
 // An Impostor takes the place of a server: it has another certificate or none, requests the password by a method
 // of its choice, presents its own RSA key, and refuses every login.
 type Impostor struct {
