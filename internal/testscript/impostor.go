@@ -22,7 +22,7 @@ const (
 // Methods are the methods by which an Impostor may request a password.
 var Methods = [...]string{
 	mysqlconn.PluginNative, mysqlconn.PluginSHA2, mysqlconn.PluginSHA256, mysqlconn.PluginEd25519,
-	mysqlconn.PluginClear, mysqlconn.PluginDialog, "mysql_old_password",
+	mysqlconn.PluginParsec, mysqlconn.PluginClear, mysqlconn.PluginDialog, "mysql_old_password",
 }
 
 // An Impostor takes the place of a server: it has another certificate or none, requests the password by a method
@@ -81,12 +81,15 @@ func (i *Impostor) serve(c *mysqlconn.Conn) {
 // authenticate requests the password.
 func (i *Impostor) authenticate(c *mysqlconn.Conn) {
 	challenge := []byte(greeted + "\x00")
-	if i.Method == mysqlconn.PluginEd25519 {
+	if i.Method == mysqlconn.PluginEd25519 || i.Method == mysqlconn.PluginParsec {
 		challenge = []byte("abcdefghijklmnopqrstuvwxyz012345")
 	}
 	p, ok := i.round(c, mysqlwire.AuthSwitchRequest{Plugin: []byte(i.Method), Data: challenge}.AppendTo(nil))
 	if ok && i.Method == mysqlconn.PluginSHA2 {
 		p, ok = i.round(c, []byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth})
+	}
+	if ok && i.Method == mysqlconn.PluginParsec {
+		p, ok = i.round(c, append([]byte{mysqlwire.MarkAuthMore, 'P', 0}, "a salt of any size"...))
 	}
 	if ok && len(p) == 1 && slices.Contains([]byte{mysqlwire.SHA2RequestKey, mysqlwire.SHA256RequestKey}, p[0]) {
 		p, ok = i.round(c, mysqlwire.AuthMoreData{Data: i.Key.PublicPEM()}.AppendTo(nil))

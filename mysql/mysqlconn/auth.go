@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-// The authentication methods that Dial knows, and PluginParsec.
+// The authentication methods that Dial knows.
 const (
 	PluginNative  = "mysql_native_password"
 	PluginSHA2    = "caching_sha2_password"
@@ -65,7 +65,7 @@ type exchange struct {
 // knowsPlugin reports whether begin implements the method of plugin.
 func knowsPlugin(plugin string) bool {
 	switch plugin {
-	case PluginNative, PluginSHA2, PluginSHA256, PluginEd25519, PluginClear, PluginDialog:
+	case PluginNative, PluginSHA2, PluginSHA256, PluginEd25519, PluginParsec, PluginClear, PluginDialog:
 		return true
 	}
 	return false
@@ -87,6 +87,8 @@ func (x *exchange) start(plugin string, challenge []byte) ([]byte, error) {
 		return x.fullPassword(mysqlwire.SHA256RequestKey)
 	case PluginEd25519:
 		return SignEd25519(x.password, x.challenge)
+	case PluginParsec:
+		return []byte{}, nil // requests how the key is derived
 	case PluginClear:
 		if !x.clearText {
 			return nil, ErrClearText
@@ -111,6 +113,9 @@ func (x *exchange) next(data []byte) ([]byte, error) {
 		}
 		x.state = authDone
 		return EncryptPassword(x.password, x.challenge, key)
+	case x.plugin == PluginParsec && x.state == authPlain:
+		x.state = authDone
+		return SignParsec(x.password, x.challenge, data)
 	case x.plugin == PluginSHA2 && x.state == authPlain && len(data) == 1 && data[0] == mysqlwire.SHA2FastOK:
 		x.state = authDone
 		return nil, nil

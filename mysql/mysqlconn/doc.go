@@ -25,7 +25,7 @@
 //
 //	Config ──► Dial ──► greeting ──► TLS ──► response ──► OK ──► Client ──► Exec, Query
 //	                                          └─ one file per method:
-//	                                             auth_native, auth_sha2, auth_rsa, auth_ed25519
+//	                                             auth_native, auth_sha2, auth_rsa, auth_ed25519, auth_parsec
 //
 // The responses are exported functions of password and challenge, without sockets: a gateway uses them if
 // only one of its legs has TLS.
@@ -45,6 +45,6 @@
 // # Specification
 //
 //   - MySQL Internals, "Client/Server Protocol": connection phase, authentication methods.
-//   - MariaDB, "Client/Server Protocol" and "Authentication Plugin - ed25519".
+//   - MariaDB, "Client/Server Protocol" and "Authentication Plugin - ed25519" and "- PARSEC".
 //   - RFC 8032 section 5.1.6 (Ed25519), RFC 8017 section 7.1 (RSAES-OAEP).
 package mysqlconn
