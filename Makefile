@@ -131,11 +131,10 @@ race-parser: ## test what depends on the SQL parser and shares memory with the r
 	go test -vet=off -short -race ./internal/web/memory
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACEPARSER)
 
-lint: $(LINT) $(ACTIONLINT) ## run the linters of .golangci.yml; vet for other platforms; check words, workflows and manifests
+lint: $(LINT) $(ACTIONLINT) ## run the linters of .golangci.yml; vet for other platforms; check workflows and manifests
 	$(LINT) run $(PACKAGES)
 	GOOS=darwin go vet ./...
 	GOARCH=arm64 go vet ./gateway/... ./internal/gateway/... ./internal/netloop/...
-	go test -run '^TestHouse$$/^(words|prose)$$' ./internal/archtest
 	$(ACTIONLINT)
 	go test -C e2e ./manifests
 	go test -run '^Test(Kubernetes|Compose|ImagesArePinned|ActionsArePinned)$$' ./cmd/tare
@@ -290,7 +289,6 @@ origins: ## repeat the measurements of the changes that Tare comes from, old aga
 generate: ## write the generated code and documentation again
 	go generate ./...
 	go test -count=1 ./cmd/tare -rewrite
-	go test -count=1 ./internal/archtest/drawing -rewrite
 
 clean: ## remove what was built
 	rm -rf bin .tools

@@ -1,16 +1,23 @@
 package archtest_test
 
 import (
+	"flag"
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/taredb/tare/internal/archtest"
 )
 
-// tags are those that options of the product call for, and one of a dependency: go get takes files with any tag into account.
-const tags = "gcs,azure,vtprotobuf"
-
-const ledger = "internal/archtest/testdata/escape.txt"
+var rewrite = flag.Bool("rewrite", false, "write the files of testdata instead of comparing them")
 
 // TestHouse checks the rules on this module.
 func TestHouse(t *testing.T) {
@@ -18,7 +25,7 @@ func TestHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, check := range checks() {
+	for name, check := range archtest.Checks() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			findings, err := check(tree)
@@ -32,93 +39,117 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// checks returns the rules for every tree.
-func checks() map[string]func(*archtest.Tree) ([]archtest.Finding, error) {
-	return map[string]func(*archtest.Tree) ([]archtest.Finding, error){
-		"rooms":     archtest.Rooms,
-		"downloads": archtest.Downloads,
-		"requirements": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.Requirements(t, tags)
-		},
-		"gets": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			if testing.Short() {
-				return archtest.Gets(t, tags, 9)
-			}
-			return archtest.Gets(t, tags, 1)
-		},
-		"sizes":  archtest.Sizes,
-		"format": archtest.Formats,
-		"crowds": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/crowds.txt")
+// TestBadTrees runs every check on small trees that break the rules; each archive contains such a tree and,
+// in the file "findings", the expected findings.
+func TestBadTrees(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal("no trees in testdata", err)
+	}
+	for _, name := range archives {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(name)
 			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
-			return archtest.Crowds(t, "internal/archtest/testdata/crowds.txt", string(text))
-		},
-		"names":   archtest.Names,
-		"docs":    archtest.Docs,
-		"inits":   archtest.Inits,
-		"globals": archtest.Globals,
-		"sleeps":  archtest.Sleeps,
-		"ends":    archtest.Ends,
-		"waits": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.Waits(t, "internal/testwait")
-		},
-		"seeds": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.Seeds(t, "internal/testseed")
-		},
-		"durations": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/durations.txt")
-			if err != nil {
-				return nil, err
+			want := ""
+			archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
+				if f.Name == "findings" {
+					want = string(f.Data)
+				}
+				return f.Name == "findings"
+			})
+			got := findings(t, archive)
+			if *rewrite {
+				archive.Files = append(archive.Files, txtar.File{Name: "findings", Data: []byte(got)})
+				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
 			}
-			return archtest.Durations(t, "internal/archtest/testdata/durations.txt", string(text))
-		},
-		"servers": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/servers.txt")
-			if err != nil {
-				return nil, err
+		})
+	}
+}
+
+// findings returns the findings of all checks in an archive's tree, one per line.
+func findings(t *testing.T, archive *txtar.Archive) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := txtar.Write(archive, dir); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	tree, err := archtest.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	all := archtest.Checks()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == "modules" && !slices.Contains(tree.Files, "docs/background/modules.md") {
+			continue
+		}
+		found, err := all[name](tree)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, f := range found {
+			fmt.Fprintf(&b, "%s: %s\n", name, f)
+		}
+	}
+	return b.String()
+}
+
+// TestLargePackage generates its tree instead of keeping 600 lines and 41 files of testdata.
+func TestLargePackage(t *testing.T) {
+	long := strings.Repeat("// A line.\n", 600)
+	archive := &txtar.Archive{Files: []txtar.File{
+		{Name: "go.mod", Data: []byte("module example.com/house\n\ngo 1.26\n")},
+		{Name: "ARCHITECTURE.md", Data: []byte("### `long`: a room\n\n| `long` | a long package |\n")},
+		{Name: "long/doc.go", Data: []byte("// Package long is long.\npackage long\n")},
+		{Name: "long/long.go", Data: []byte("package long\n\n" + long)},
+		{Name: "docs/tasks/long.md", Data: []byte(strings.Repeat("A line.\n", 151))},
+		{Name: "long/generated.go", Data: []byte("// Code generated by hand. DO NOT EDIT.\npackage long\n\n" + long)},
+	}}
+	const want = "files: docs/tasks/long.md: 151 lines, at most 150; move formats, fields and measurements to docs/reference or docs/background\n" +
+		"files: long/long.go: 602 lines, at most 600; split it by concept, one noun a file\n"
+	if got := findings(t, archive); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for i := range 38 {
+		archive.Files = append(archive.Files, txtar.File{Name: fmt.Sprintf("long/%d.go", i), Data: []byte("package long\n")},
+			txtar.File{Name: fmt.Sprintf("long/%d_test.go", i), Data: []byte("package long\n")})
+	}
+	if got := findings(t, archive); !strings.Contains(got, "files: long: more than 40 files; split it by subject") {
+		t.Errorf("41 files: got %q", got)
+	}
+}
+
+// TestBadLedgers checks the errors of files that cannot be parsed.
+func TestBadLedgers(t *testing.T) {
+	for _, c := range []struct{ check, name, text, want string }{
+		{"escapes", "escape.txt", "a.F many", "line 1 of internal/archtest/testdata/escape.txt: want a function, or a function, a count and the reason"},
+		{"escapes", "escape.txt", "a.F 1", "want a function, or a function, a count and the reason"},
+		{"escapes", "escape.txt", "a.F\n\na.F", "line 3 of internal/archtest/testdata/escape.txt: duplicate entry a.F"},
+		{"code", "exceptions.txt", "# a comment\nseeds a_test.go TestA\n", "line 2 of internal/archtest/testdata/exceptions.txt: want a rule, a file, a function and the reason"},
+		{"rooms", "../../../ARCHITECTURE.md", "no table\n", "no room with a table of packages"},
+	} {
+		tree := &archtest.Tree{Root: t.TempDir()}
+		dir := filepath.Join(tree.Root, "internal/archtest/testdata")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"../../../ARCHITECTURE.md": "### `a`: b\n| `a` | c |\n", c.name: c.text} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil && name == c.name {
+				t.Fatal(err)
 			}
-			return archtest.Servers(t, "internal/archtest/testdata/servers.txt", string(text))
-		},
-		"sessions": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/sessions.txt")
-			if err != nil {
-				return nil, err
-			}
-			return archtest.Sessions(t, "internal/archtest/testdata/sessions.txt", string(text))
-		},
-		"goroutines": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/goroutines.txt")
-			if err != nil {
-				return nil, err
-			}
-			return archtest.Goroutines(t, "internal/archtest/testdata/goroutines.txt", string(text))
-		},
-		"module": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.StandsAlone(t, "sizegen", "1.25", "internal/subjects")
-		},
-		"outputs":  archtest.Outputs,
-		"roads":    archtest.Roads,
-		"security": archtest.Security,
-		"prose":    archtest.Prose,
-		"words":    archtest.Words,
-		"paths": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.Paths(t, "internal/archtest/testdata")
-		},
-		"links": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.NotLinked(t, "github.com/dolthub/go-mysql-server", "",
-				"keep the engine in cmd/tare-demo, a module of its own, and start that: linking it costs every start 0.4 s and 74 MB")
-		},
-		"testlinks": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			return archtest.NotLinked(t, "github.com/pb33f", "", "import the validator of OpenAPI in tests alone")
-		},
-		"escapes": func(t *archtest.Tree) ([]archtest.Finding, error) {
-			text, err := os.ReadFile("testdata/escape.txt")
-			if err != nil {
-				return nil, err
-			}
-			return archtest.Escapes(t, ledger, string(text))
-		},
+		}
+		if _, err := archtest.Checks()[c.check](tree); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got error %v, want %s", c.text, err, c.want)
+		}
 	}
 }

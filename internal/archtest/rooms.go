@@ -20,7 +20,6 @@ type room struct {
 type row struct {
 	path string
 	room *room
-	line int
 }
 
 var (
@@ -33,36 +32,28 @@ var (
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// readRows reads the tables of packages, from the highest room to the lowest.
-func readRows(text string) ([]row, error) {
-	var rows []row
+// rows reads the tables of packages, from the highest room to the lowest.
+func (t *Tree) rows() (rows []row, err error) {
+	text, err := t.read(roomsFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the tables of packages: %w", err)
+	}
 	var in *room
-	rooms, n := 0, 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSpace(line)
+	rooms := 0
+	for line := range strings.SplitSeq(string(text), "\n") {
 		if m := roomHeading.FindStringSubmatch(line); m != nil {
 			in = &room{name: m[1], rank: rooms, test: m[1] == ""}
 			rooms++
 		} else if strings.HasPrefix(line, "#") {
 			in = nil
 		} else if m := packageRow.FindStringSubmatch(line); m != nil && in != nil {
-			rows = append(rows, row{m[1], in, n})
+			rows = append(rows, row{m[1], in})
 		}
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s has no room with a table of packages (### `room`: what it is for; | `package` | what it is |)", roomsFile)
 	}
 	return rows, nil
-}
-
-// rows reads the page of the tree.
-func (t *Tree) rows() ([]row, error) {
-	text, err := t.read(roomsFile)
-	if err != nil {
-		return nil, fmt.Errorf("read the tables of packages: %w", err)
-	}
-	return readRows(string(text))
 }
 
 // rowOf returns the row of a package: the longest path that it is at or below.
@@ -77,15 +68,14 @@ func rowOf(rows []row, path string) *row {
 	return best
 }
 
-func within(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
-
-// Rooms checks that each package is in the table of its room, and that imports between rooms go down.
-func Rooms(t *Tree) (findings []Finding, err error) {
+// checkRooms checks that each package is in the table of its room, that imports between rooms go down, and that the page draws them.
+func checkRooms(t *Tree) (findings []Finding, err error) {
 	rows, err := t.rows()
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[*row]bool)
+	edges := make(map[[2]string]bool) // imports between rooms
 	for _, p := range t.Packages {
 		path, _ := t.short(p.ImportPath)
 		from := rowOf(rows, path)
@@ -98,93 +88,62 @@ func Rooms(t *Tree) (findings []Finding, err error) {
 			findings = append(findings, Finding{path, "the package has no row", "add one to the table of its room in " + roomsFile + ", or move it below " + from.path + "/internal"})
 		}
 		for _, imported := range p.Imports {
-			to, ours := t.short(imported)
-			if r := rowOf(rows, to); ours && r != nil {
-				if problem, remedy := judge(from, r); problem != "" {
-					findings = append(findings, Finding{path, problem, remedy})
-				}
+			short, ours := t.short(imported)
+			to := rowOf(rows, short)
+			switch {
+			case !ours || to == nil || from.room.test || to.room == from.room:
+			case to.room.test:
+				findings = append(findings, Finding{path, "imports " + to.path + ", which is for tests", "use it in _test.go files only"})
+			case to.room.rank < from.room.rank:
+				findings = append(findings, Finding{
+					path, fmt.Sprintf("of room %s imports %s of room %s above it", from.room.name, to.path, to.room.name),
+					"imports go down: declare the interface that is needed here and let the room above pass it in",
+				})
+			default:
+				edges[[2]string{from.room.name, to.room.name}] = true
 			}
 		}
 	}
 	for i := range rows {
 		r := &rows[i]
-		where := fmt.Sprintf("%s:%d", roomsFile, r.line)
 		if !found[r] {
-			findings = append(findings, Finding{where, "there is no package " + r.path, "remove the row, or correct the path"})
+			findings = append(findings, Finding{roomsFile, "there is no package " + r.path, "remove the row, or correct the path"})
 		}
 		if !r.room.test && !within(r.path, r.room.name) && !within(r.path, "internal/"+r.room.name) {
-			findings = append(findings, Finding{where, r.path + " is neither below " + r.room.name + " nor below internal/" + r.room.name, "move the row to the table of its room"})
+			findings = append(findings, Finding{roomsFile, r.path + " is neither below " + r.room.name + " nor below internal/" + r.room.name, "move the row to the table of its room"})
 		}
 	}
-	return findings, nil
+	text, err := t.read(roomsFile)
+	if want := drawing(rows, edges); err == nil && want != "" && !strings.Contains(string(text), want) {
+		findings = append(findings, Finding{roomsFile, "does not draw the imports between rooms", "write:\n" + strings.TrimSpace(want)})
+	}
+	return findings, err
 }
 
-// judge returns the problem of an import, "" if there is none.
-func judge(from, to *row) (problem, remedy string) {
-	switch {
-	case from.room.test:
-		return "", ""
-	case to.room.test:
-		return "imports " + to.path + ", which is for tests", "use it in _test.go files only"
-	case to.room.rank < from.room.rank:
-		return fmt.Sprintf("of room %s imports %s of room %s above it", from.room.name, to.path, to.room.name),
-			"imports go down: declare the interface that is needed here and let the room above pass it in"
-	}
-	return "", ""
-}
-
-// An Import says that packages of a room import those of another one.
-type Import struct{ From, To string }
-
-// Imports returns the rooms from the highest to the lowest, without that for tests, and the imports between them, sorted.
-func (t *Tree) Imports() (rooms []string, imports []Import, err error) {
-	rows, err := t.rows()
-	if err != nil {
-		return nil, nil, err
-	}
+// drawing returns the imports between rooms as a graph in Mermaid's language, without those that others imply.
+func drawing(rows []row, edges map[[2]string]bool) string {
+	var names []string
 	for _, r := range rows {
-		if !r.room.test && !slices.Contains(rooms, r.room.name) {
-			rooms = append(rooms, r.room.name)
+		if !slices.Contains(names, r.room.name) {
+			names = append(names, r.room.name)
 		}
 	}
-	for _, p := range t.Packages {
-		path, _ := t.short(p.ImportPath)
-		from := rowOf(rows, path)
-		if from == nil || from.room.test {
-			continue
-		}
-		for _, imported := range p.Imports {
-			path, ours := t.short(imported)
-			to := rowOf(rows, path)
-			if !ours || to == nil || to.room == from.room || to.room.test {
-				continue
-			}
-			if i := (Import{from.room.name, to.room.name}); !slices.Contains(imports, i) {
-				imports = append(imports, i)
+	var implied func(from, to string) bool
+	implied = func(from, to string) bool {
+		return slices.ContainsFunc(names, func(via string) bool {
+			return edges[[2]string{from, via}] && (edges[[2]string{via, to}] || implied(via, to))
+		})
+	}
+	var b strings.Builder
+	for _, from := range names {
+		for _, to := range names {
+			if edges[[2]string{from, to}] && !implied(from, to) {
+				fmt.Fprintf(&b, "    %s --> %s\n", from, to)
 			}
 		}
 	}
-	slices.SortFunc(imports, func(a, b Import) int {
-		return slices.Compare([]string{a.From, a.To}, []string{b.From, b.To})
-	})
-	return rooms, imports, nil
-}
-
-// NotLinked checks that no binary but one links a module.
-func NotLinked(t *Tree, module, except, remedy string) ([]Finding, error) {
-	var findings []Finding
-	for _, p := range t.Packages {
-		path, _ := t.short(p.ImportPath)
-		if p.Name != "main" || path == except {
-			continue
-		}
-		linked, err := t.list("-deps", p.ImportPath)
-		if err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(linked, func(d Package) bool { return within(d.ImportPath, module) }) {
-			findings = append(findings, Finding{path, "links " + module, remedy})
-		}
+	if b.Len() == 0 {
+		return ""
 	}
-	return findings, nil
+	return "```mermaid\ngraph TD\n" + b.String() + "```\n"
 }
