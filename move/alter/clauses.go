@@ -8,6 +8,7 @@ import (
 	"vitess.io/vitess/go/vt/sqlparser"
 
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Statement is a parsed ALTER TABLE.
@@ -95,49 +96,27 @@ func (s *Statement) parse(parser *sqlparser.Parser, text string) (*sqlparser.Alt
 
 // split splits clauses at the commas outside of parentheses and quotes. Comments are refused: servers execute some of them.
 func split(text string) (pieces []string, err error) {
-	depth, start := 0, 0
-	for i := 0; i < len(text); i++ {
-		switch b := text[i]; b {
-		case '\'', '"', '`':
-			end := quoted(text[i:])
-			if end < 0 {
+	var l sqldigest.Lexer
+	l.Reset([]byte(text), 0)
+	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
+		switch t.Kind {
+		case sqldigest.KindComment, sqldigest.KindExecOpen:
+			return nil, fmt.Errorf("parse %q: comments are not supported", text)
+		case sqldigest.KindString, sqldigest.KindQuotedIdent:
+			if strings.IndexByte("`'\"", text[t.End-1]) < 0 {
 				return nil, fmt.Errorf("parse %q: a quote is not closed", text)
 			}
-			i += end - 1
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				pieces, start = append(pieces, strings.TrimSpace(text[start:i])), i+1
-			}
-		case ';':
-			return nil, fmt.Errorf("parse %q: it has more than one statement", text)
-		case '#':
-			return nil, fmt.Errorf("parse %q: comments are not supported", text)
-		case '-', '/':
-			if next := text[i+1:]; b == '-' && strings.HasPrefix(next, "-") || b == '/' && strings.HasPrefix(next, "*") {
-				return nil, fmt.Errorf("parse %q: comments are not supported", text)
+		case sqldigest.KindOperator:
+			if text[t.Start:t.End] == ";" {
+				return nil, fmt.Errorf("parse %q: it has more than one statement", text)
 			}
 		}
 	}
-	return append(pieces, strings.TrimSpace(text[start:])), nil
-}
-
-// quoted returns the length of the quoted text that s starts with, -1 if it has no end.
-func quoted(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && s[0] != '`':
-			i++
-		case s[i] == s[0] && i+1 < len(s) && s[i+1] == s[0]:
-			i++
-		case s[i] == s[0]:
-			return i + 1
-		}
+	pieces, _ = sqldigest.List(text, 0) // the parser refuses parentheses that do not match
+	for i := range pieces {
+		pieces[i] = strings.TrimSpace(pieces[i])
 	}
-	return -1
+	return pieces, nil
 }
 
 // read finds out what a clause does.

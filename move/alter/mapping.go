@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A mapper finds out where the columns of a definition come from.
@@ -281,19 +282,10 @@ func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value 
 
 // constantDefault reports whether the line of a column has a default that is the same for all rows of an ALTER TABLE, or none.
 func constantDefault(line string) bool {
-	for i := 0; i < len(line); i++ {
-		switch line[i] {
-		case '\'', '"', '`':
-			if n := quoted(line[i:]); n > 0 {
-				i += n - 1
-			}
-		case ' ':
-			rest, ok := strings.CutPrefix(line[i:], " DEFAULT ")
-			if !ok {
-				continue
-			}
-			word := strings.ToLower(rest)
-			return word[0] == '\'' || word[0] == '-' || word[0] >= '0' && word[0] <= '9' || strings.HasPrefix(word, "null") || strings.HasPrefix(word, "b'") ||
+	for from, to := range sqldigest.Plain(line, 0) {
+		if i := strings.Index(line[from:to], " DEFAULT "); i >= 0 {
+			word := strings.ToLower(line[from+i+len(" DEFAULT "):])
+			return word == "" || word[0] == '\'' || word[0] == '-' || word[0] >= '0' && word[0] <= '9' || strings.HasPrefix(word, "null") || strings.HasPrefix(word, "b'") ||
 				strings.HasPrefix(word, "x'") || word[0] == '_' || strings.HasPrefix(word, "current_timestamp")
 		}
 	}

@@ -59,7 +59,7 @@ func tokenize(sql []byte, mode sqldigest.Mode, skipMaria bool) (tokens []sqlToke
 		}
 		token := sqlToken{kind: t.Kind, text: string(text)}
 		if t.Kind == sqldigest.KindQuotedIdent {
-			token.text = unquoteName(text)
+			token.text = sqldigest.Unquote(string(text))
 		}
 		tokens = append(tokens, token)
 	}
@@ -69,13 +69,6 @@ var (
 	mariaComment = []byte("/*M!")
 	commentEnd   = []byte("*/")
 )
-
-// unquoteName returns a quoted name without its quotes.
-func unquoteName(text []byte) string {
-	quote := string(text[:1])
-	name := strings.TrimSuffix(string(text[1:]), quote)
-	return strings.ReplaceAll(name, quote+quote, quote)
-}
 
 // Session settings in a statement's event that determine how its text is parsed, with their names in the
 // servers' sources.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Conversion is how the values of a column become those of a column of another definition, as an ALTER TABLE converts them. Only
@@ -269,18 +271,18 @@ func setText(set string, members []string) string {
 
 // membersOf returns the members of an ENUM or SET, as its type lists them.
 func membersOf(fullType string) (members []string, err error) {
-	_, list, ok := strings.Cut(fullType, "(")
-	for ok && list != "" && list[0] == '\'' {
-		n := quotedEnd(list)
-		if n < 2 || strings.Contains(list[:n], `\`) {
+	_, list, _ := strings.Cut(fullType, "(")
+	parts, rest := sqldigest.List(list, 0)
+	closed := strings.HasSuffix(list, ")") && rest == "" || strings.HasPrefix(rest, " ")
+	for _, part := range parts {
+		if n := len(part); n < 2 || part[0] != '\'' || part[n-1] != '\'' || strings.Contains(part, `\`) {
+			closed = false
 			break
 		}
-		members = append(members, strings.ReplaceAll(list[1:n-1], "''", "'"))
-		list = list[n:]
-		if list == ")" || strings.HasPrefix(list, ") ") {
-			return members, nil
-		}
-		list, ok = strings.CutPrefix(list, ",")
+		members = append(members, sqldigest.Unquote(part))
+	}
+	if closed {
+		return members, nil
 	}
 	return nil, fmt.Errorf("the members of %s cannot be parsed", fullType)
 }

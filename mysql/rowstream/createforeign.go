@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A ForeignKey is a foreign key in the text of SHOW CREATE TABLE.
@@ -119,11 +121,11 @@ func cutIdent(s string) (name, rest string, ok bool) {
 	if !strings.HasPrefix(s, "`") {
 		return "", s, false
 	}
-	n := quotedEnd(s)
+	n := sqldigest.Quoted(s, 0)
 	if n < 3 || s[n-1] != '`' {
 		return "", s, false
 	}
-	return strings.ReplaceAll(s[1:n-1], "``", "`"), s[n:], true
+	return sqldigest.Unquote(s[:n]), s[n:], true
 }
 
 // cutIdents cuts a list of quoted names in parentheses from the start of s.

@@ -3,29 +3,13 @@ package rowstream
 import (
 	"strconv"
 	"strings"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // CreateLines splits the text of SHOW CREATE TABLE into lines, without line ends. A newline within a quoted
 // name or string does not end a line.
-func CreateLines(create string) []string {
-	var lines []string
-	start, quote := 0, byte(0)
-	for i := 0; i < len(create); i++ {
-		switch b := create[i]; {
-		case quote != 0 && b == '\\' && quote == '\'':
-			i++ // servers escape within strings, but not within names
-		case quote != 0:
-			if b == quote {
-				quote = 0 // a doubled quote immediately opens again
-			}
-		case b == '`' || b == '\'':
-			quote = b
-		case b == '\n':
-			lines, start = append(lines, create[start:i]), i+1
-		}
-	}
-	return append(lines, create[start:])
-}
+func CreateLines(create string) []string { return sqldigest.Lines(create, 0) } // the mode of our sessions
 
 // AutoIncrement returns the next AUTO_INCREMENT value in the text of SHOW CREATE TABLE, 0 if there is none:
 // the table has no such column, or no value was used.
@@ -82,49 +66,13 @@ func CreateKeys(create string) (keys []CreateKey) {
 			}
 			k := CreateKey{Kind: kind, Name: "PRIMARY"}
 			if kind != "PRIMARY KEY" {
-				n := quotedEnd(rest)
-				k.Name, rest = strings.ReplaceAll(rest[1:max(1, n-1)], "``", "`"), strings.TrimPrefix(rest[n:], " ")
+				n := sqldigest.Quoted(rest, 0)
+				k.Name, rest = sqldigest.Unquote(rest[:n]), strings.TrimPrefix(rest[n:], " ")
 			}
-			k.Parts, k.Options = keyParts(rest)
+			k.Parts, k.Options = sqldigest.List(strings.TrimPrefix(rest, "("), 0)
+			k.Options = strings.TrimSpace(k.Options)
 			keys = append(keys, k)
 		}
 	}
 	return keys
-}
-
-// quotedEnd returns the length of the quoted name or string at the start of s.
-func quotedEnd(s string) int {
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '\\' && s[0] == '\'':
-			i++
-		case s[i] == s[0] && i+1 < len(s) && s[i+1] == s[0]:
-			i++
-		case s[i] == s[0]:
-			return i + 1
-		}
-	}
-	return len(s)
-}
-
-// keyParts splits "(a,b) options" at the commas outside of parentheses and quotes.
-func keyParts(s string) (parts []string, options string) {
-	depth, start := 0, 1
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '`', '\'':
-			i += quotedEnd(s[i:]) - 1
-		case '(':
-			depth++
-		case ',':
-			if depth == 1 {
-				parts, start = append(parts, s[start:i]), i+1
-			}
-		case ')':
-			if depth--; depth == 0 {
-				return append(parts, s[start:i]), strings.TrimSpace(s[i+1:])
-			}
-		}
-	}
-	return parts, ""
 }

@@ -11,19 +11,13 @@ import (
 // that servers execute, /*! … */ and /*M! … */, are part of the text.
 func Outside(text string, mode sqldigest.Mode, change func(string) string) string {
 	var b strings.Builder
-	var l sqldigest.Lexer
-	l.Reset([]byte(text), mode)
-	start := 0 // of the part
-	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
-		switch t.Kind {
-		case sqldigest.KindString, sqldigest.KindQuotedIdent, sqldigest.KindVariable, sqldigest.KindHost, sqldigest.KindComment:
-			b.WriteString(change(text[start:t.Start]))
-			b.WriteString(text[t.Start:t.End])
-			start = t.End
-		}
+	end := 0
+	for from, to := range sqldigest.Plain(text, mode) {
+		b.WriteString(text[end:from])
+		b.WriteString(change(text[from:to]))
+		end = to
 	}
-	b.WriteString(change(text[start:]))
-	return b.String()
+	return b.String() + text[end:]
 }
 
 // SQLMode translates the sql_mode that a stored object was created with. MySQL rounds fractions of seconds unless

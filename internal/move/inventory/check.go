@@ -197,7 +197,7 @@ func (h *header) definer() error {
 	given := ""
 	if h.accept("DEFINER", "=") {
 		for h.tok.Kind != sqldigest.KindEOF {
-			part := unquoted(strings.TrimPrefix(h.word(), "@"))
+			part := sqldigest.Unquote(strings.TrimPrefix(h.word(), "@"))
 			if strings.HasPrefix(h.word(), "@") && len(h.word()) > 0 {
 				given += "@"
 			}
@@ -233,18 +233,9 @@ func (h *header) name(want string) error {
 func (h *header) ident() (string, error) {
 	switch h.tok.Kind {
 	case sqldigest.KindIdent, sqldigest.KindQuotedIdent, sqldigest.KindKeyword:
-		name := unquoted(h.word())
+		name := sqldigest.Unquote(h.word())
 		h.next()
 		return name, nil
 	}
 	return "", fmt.Errorf("a name is expected, not %.40q", h.word())
-}
-
-// unquoted returns a name without its quotes.
-func unquoted(name string) string {
-	if n := len(name); n > 1 && strings.ContainsRune("`\"'", rune(name[0])) && name[n-1] == name[0] {
-		q := name[:1]
-		return strings.ReplaceAll(name[1:n-1], q+q, q)
-	}
-	return name
 }

@@ -79,19 +79,11 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 			if word == "=" {
 				t, _ = next()
 			}
-			if name := unquoted(create[t.Start:t.End]); !strings.EqualFold(name, engine) {
+			if name := sqldigest.Unquote(create[t.Start:t.End]); !strings.EqualFold(name, engine) {
 				return fmt.Errorf("it has the engine %.40q", name)
 			}
 		}
 		t, word = next()
 	}
 	return nil
-}
-
-// unquoted returns a name or text without its quotes.
-func unquoted(name string) string {
-	if n := len(name); n > 1 && strings.IndexByte("`\"'", name[0]) >= 0 && name[n-1] == name[0] {
-		return name[1 : n-1]
-	}
-	return name
 }

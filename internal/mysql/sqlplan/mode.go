@@ -83,7 +83,7 @@ func (ts *tokens) modeValue(lo, hi int) (v sqldigest.Mode, ok bool) {
 		}
 		text = text[1 : len(text)-1]
 	case kindQuoted:
-		text = unquoteName(text)
+		text = sqldigest.Unquote(text)
 	case kindWord:
 		if ts.is(lo, "default") {
 			return 0, false

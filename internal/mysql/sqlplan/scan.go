@@ -1,10 +1,6 @@
 package sqlplan
 
-import (
-	"strings"
-
-	"github.com/taredb/tare/mysql/sqldigest"
-)
+import "github.com/taredb/tare/mysql/sqldigest"
 
 // A tokenKind is the kind of a token for classification.
 type tokenKind uint8
@@ -175,19 +171,7 @@ func (ts *tokens) name(i int) string {
 	case kindWord:
 		return ts.word(i)
 	case kindQuoted, kindUserVar:
-		return lowerASCII(unquoteName(ts.raw(i)))
+		return lowerASCII(sqldigest.Unquote(ts.raw(i)))
 	}
 	return ""
-}
-
-// unquoteName removes the quotes of an identifier; a doubled quote inside represents one.
-func unquoteName(s string) string {
-	if len(s) < 2 {
-		return s
-	}
-	switch q := s[:1]; q {
-	case "`", `"`, "'":
-		return strings.ReplaceAll(strings.TrimSuffix(s[1:], q), q+q, q)
-	}
-	return s
 }

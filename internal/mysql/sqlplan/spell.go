@@ -1,6 +1,10 @@
 package sqlplan
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/taredb/tare/mysql/sqldigest"
+)
 
 // parsable reports whether the parser is called.
 func (a *analysis) parsable() bool {
@@ -36,12 +40,12 @@ func (s *spelling) spell(dst []byte, ends []int, forms []literalForm) ([]byte, [
 			dst = s.spellLiteral(dst, i, forms[lit])
 			lit++
 		case kindQuoted:
-			dst = appendBackticked(dst, unquoteName(s.raw(i)))
+			dst = appendBackticked(dst, sqldigest.Unquote(s.raw(i)))
 		case kindUserVar:
 			dst = append(dst, '@')
-			dst = appendBackticked(dst, unquoteName(s.raw(i)))
+			dst = appendBackticked(dst, sqldigest.Unquote(s.raw(i)))
 		case kindHost:
-			dst = appendBackticked(dst, unquoteName(s.raw(i)))
+			dst = appendBackticked(dst, sqldigest.Unquote(s.raw(i)))
 		case kindWord:
 			dst = s.spellWord(dst, i)
 		case kindOp, kindSysVar:
@@ -185,7 +189,7 @@ func (ts *tokens) skipTableWord(i int) bool {
 func (ts *tokens) tableName(i int) string {
 	switch ts.toks[i].kind {
 	case kindQuoted:
-		return unquoteName(ts.raw(i))
+		return sqldigest.Unquote(ts.raw(i))
 	case kindWord:
 		return ts.raw(i)
 	}
