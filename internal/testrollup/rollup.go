@@ -63,10 +63,10 @@ func Random(rng *rand.Rand, start time.Time, rows int) *rollup.Rollup {
 	return r
 }
 
-// countsOfVersion2 are the effects of calls in rollups of versions 1 and 2.
+// countsOfVersion2 are the effects of calls in rollups of version 2.
 func countsOfVersion2() []string { return []string{"rows_sent", "rows_affected", "bytes_sent"} }
 
-// Version2 returns the content of a rollup without the counts that versions 1 and 2 lack.
+// Version2 returns the content of a rollup without the counts that version 2 lacks.
 func Version2(r *rollup.Rollup) *rollup.Rollup {
 	for i := range r.Rows {
 		for _, c := range stmtstats.Effects() {

@@ -39,16 +39,12 @@ func (p *handOverPhase) prepare(ctx context.Context) error {
 }
 
 // open loads the state of the cutover and returns an error if that state does not permit the run.
-func (p *handOverPhase) open(ctx context.Context) error {
-	sources, err := p.sources(ctx)
-	if err != nil {
-		return err
-	}
+func (p *handOverPhase) open(ctx context.Context) (err error) {
 	if p.o.part.handover() != nil {
-		return cutover.OpenHandoverPart(ctx, p.to, p.state.Followed(p.source, p.o.Tables), sources, p.state.Lease == nil)
+		return cutover.OpenHandoverPart(ctx, p.to, p.state.Followed(p.source, p.o.Tables), p.state.Lease == nil)
 	}
 	p.cut, err = cutover.Open(ctx, p.o.Cutover, cutover.Copy{
-		Source: p.from, Sources: sources, Target: p.o.To, To: p.to, State: p.state.Followed(p.source, p.o.Tables),
+		Source: p.from, Target: p.o.To, To: p.to, State: p.state.Followed(p.source, p.o.Tables),
 		Specs: p.o.Tables, Tables: p.tables, Writer: p.newWriter, Follow: p.o.Follow, Restart: p.o.Restart,
 		Shared: p.streams(), NewHeartbeat: p.newHeart, Unequal: p.monitor.unequal,
 		Watch: func(f *follow.Follower, phase telemetry.RunPhase) { p.monitor.watch(f, phase) },

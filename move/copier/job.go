@@ -107,11 +107,10 @@ func (j *job) newHeart(source binlog.Follower, copy string, tables []*tabledef.T
 	})
 }
 
-// sources returns the names under which the source may be recorded: its identity, its address, and the
-// recorded names.
+// sources returns the identities under which the source may be recorded: its current one and the recorded ones.
 func (j *job) sources(ctx context.Context) ([]string, error) {
 	recorded, err := j.state.RecordedSources(ctx, j.to, j.o.Tables)
-	return append([]string{j.source, j.from.Addr()}, recorded...), err
+	return append([]string{j.source}, recorded...), err
 }
 
 // describing returns the options for describing the tables.

@@ -30,7 +30,7 @@ func (p *preparePhase) run(ctx context.Context) error {
 	if err := inOrder(ctx, p.acquireState, recorded.accept, recorded.adopt, p.handOver.prepare); err != nil || p.handOver.past() {
 		return err
 	}
-	return inOrder(ctx, p.check, p.upgradeTables, p.stream.prepare, p.objects.listNotCopied, p.checkSource, p.begin, p.objects.createAccounts,
+	return inOrder(ctx, p.check, p.restartTables, p.stream.prepare, p.objects.listNotCopied, p.checkSource, p.begin, p.objects.createAccounts,
 		func(ctx context.Context) error {
 			return p.objects.create(ctx, inventory.Function, inventory.Procedure, inventory.View, inventory.Event)
 		}, p.objects.compareAccounts, p.strip)
@@ -64,15 +64,13 @@ func (p *preparePhase) acquireState(ctx context.Context) (err error) {
 	return p.state.Create(ctx, p.to)
 }
 
-// upgradeTables discards the recorded state of each table on a restart, and converts it to the current format otherwise.
-func (p *preparePhase) upgradeTables(ctx context.Context) (err error) {
+// restartTables discards the recorded state of each table on a restart.
+func (p *preparePhase) restartTables(ctx context.Context) error {
 	for _, t := range p.tables {
-		if p.o.Restart {
-			err = restartTable(ctx, t, p.job)
-		} else if t.State != nil {
-			err = p.state.Upgrade(ctx, p.to, t.Spec)
+		if !p.o.Restart {
+			break
 		}
-		if err != nil {
+		if err := restartTable(ctx, t, p.job); err != nil {
 			return err
 		}
 	}

@@ -103,10 +103,10 @@ func TestGoingOn(t *testing.T) {
 		t.Errorf("other rows: %v", err)
 	}
 	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 99")
-	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "later version of Tare") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "another version of Tare") {
 		t.Errorf("a later version: %v", err)
 	}
-	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 1", "DELETE FROM _tare.copy_chunk WHERE chunk = 0", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk) VALUES ('again', 'a', 1)")
+	sqlExec(t, p.target, "UPDATE _tare.copy_table SET version = 4", "DELETE FROM _tare.copy_chunk WHERE chunk = 0", "INSERT INTO _tare.copy_chunk (target_schema, target_table, chunk) VALUES ('again', 'a', 1)")
 	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chunk 0 is missing") {
 		t.Errorf("a state with a hole: %v", err)
 	}

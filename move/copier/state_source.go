@@ -14,8 +14,7 @@ import (
 
 // The state records the source by its identity (rowstream.ServerIdentity), so that it is recognized under
 // another address, and another server under the same address is detected; over tare:// the reader reports the
-// identity. Before form 4 of the state all sources were recorded by address, and for a while after that those
-// over tare://. Such records are converted when their table is resumed.
+// identity.
 //
 // An identity is weak evidence: clones and restored data directories share it, and a failover changes it.
 // While changes are followed, the last heartbeat in the log is stronger evidence. Then another identity is
@@ -54,7 +53,7 @@ func (s *sourceRecord) accept(ctx context.Context) error {
 
 // mayBe returns an error if the source is not the one recorded for a table.
 func (s *sourceRecord) mayBe(spec *tabledef.Spec, recorded, position string) error {
-	if recorded == s.source || !isIdentity(recorded) && recorded == s.from.Addr() {
+	if recorded == s.source {
 		return nil
 	}
 	p, err := binlog.ParsePosition(position)
@@ -69,30 +68,23 @@ func (s *sourceRecord) mayBe(spec *tabledef.Spec, recorded, position string) err
 	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, s.source, s.from.Addr(), try)
 }
 
-// adopt records the current identity of the source in place of the accepted recorded one, and renames
-// the records of following these tables accordingly. With --restart the recorded source may be another
-// server.
+// adopt records the current identity of the source in place of the accepted recorded one. With --restart the
+// recorded source may be another server.
 func (s *sourceRecord) adopt(ctx context.Context) error {
-	sources := []string{s.from.Addr()}
-	if !s.o.Restart {
-		recorded, err := s.state.RecordedSources(ctx, s.to, s.o.Tables)
-		if err != nil {
-			return err
-		}
-		sources = append(sources, recorded...)
+	if s.o.Restart {
+		return nil
 	}
-	now := s.state.Followed(s.source, s.o.Tables)
-	for _, source := range sources {
-		old := now.FormerID(source)
+	recorded, err := s.state.RecordedSources(ctx, s.to, s.o.Tables)
+	if err != nil {
+		return err
+	}
+	for _, source := range recorded {
+		if source == s.source {
+			continue
+		}
 		err := s.state.Lease.Write(ctx, s.to, func() error {
 			for _, table := range []string{s.state.Follows(), s.state.Cutovers()} {
-				there, err := rowstream.QueryValue(ctx, s.to, "SELECT COUNT(*) FROM "+table+now.Where()+" FOR UPDATE")
-				if err == nil && there == "0" {
-					err = state.ExecExact(ctx, s.to, "UPDATE "+table+" SET id = "+rowstream.Quote(now.ID)+" WHERE id = "+rowstream.Quote(old), 0, 1)
-				}
-				if err == nil && source != s.source {
-					err = state.ExecExact(ctx, s.to, "UPDATE "+table+" SET source = "+rowstream.Quote(s.source)+" WHERE source = "+rowstream.Quote(source))
-				}
+				err := state.ExecExact(ctx, s.to, "UPDATE "+table+" SET source = "+rowstream.Quote(s.source)+" WHERE source = "+rowstream.Quote(source))
 				if err != nil && !state.Absent(err) { // absent: nothing was followed
 					return err
 				}
@@ -108,9 +100,6 @@ func (s *sourceRecord) adopt(ctx context.Context) error {
 
 // adoptRows records the current identity of the source for the tables whose rows came from source.
 func (s *sourceRecord) adoptRows(ctx context.Context, source string) error {
-	if source == s.source {
-		return nil
-	}
 	for i := range s.o.Tables {
 		if err := state.ExecExact(ctx, s.to, "UPDATE "+s.state.Tables()+" SET source = "+rowstream.Quote(s.source)+state.RowsOf(&s.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
 			return err
@@ -121,13 +110,6 @@ func (s *sourceRecord) adoptRows(ctx context.Context, source string) error {
 
 // isTarget reports whether the source recorded in the source is this copy's target.
 func (s *sourceRecord) isTarget(ctx context.Context, recorded string) bool {
-	if isIdentity(recorded) {
-		identity, err := rowstream.ServerIdentity(ctx, s.to)
-		return err == nil && identity == recorded
-	}
-	if recorded == s.o.To.Addr {
-		return true
-	}
-	same, err := rowstream.IsServer(ctx, s.to, s.o.To, recorded)
-	return err == nil && same // an unreachable recorded server is not the target
+	identity, err := rowstream.ServerIdentity(ctx, s.to)
+	return err == nil && identity == recorded
 }

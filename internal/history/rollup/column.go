@@ -107,8 +107,6 @@ type SpreadReader struct {
 	ends, spreads ColumnReader
 	next          int // the row whose spread starts at from
 	from          int64
-	scratch       *stmtstats.Histogram // of a file of version 1
-	converted     []byte               // its spread in the current format
 }
 
 // Spreads returns a reader of the encoded histograms.
@@ -122,7 +120,7 @@ func (s *SpreadReader) reset(to SpreadReader) {
 	ends, spreads := s.ends, s.spreads
 	ends.reset(to.ends)
 	spreads.reset(to.spreads)
-	*s = SpreadReader{ends: ends, spreads: spreads, scratch: s.scratch, converted: s.converted}
+	*s = SpreadReader{ends: ends, spreads: spreads}
 }
 
 // Spread returns the encoded histogram of a row, valid until the next call.
@@ -145,26 +143,7 @@ func (s *SpreadReader) Spread(row int) ([]byte, error) {
 	end := int64(n)
 	b, err := s.spreads.Bytes(from, end-from)
 	s.next, s.from = row+1, end
-	if err != nil || s.ends.file.version > 1 {
-		return b, err
-	}
-	if s.scratch == nil {
-		s.scratch = new(stmtstats.Histogram)
-	}
-	s.converted, err = s.ends.file.appendCurrent(s.converted[:0], b, s.scratch)
-	return s.converted, err
-}
-
-// appendCurrent appends a spread of the file to dst, in the current format. It overwrites the scratch.
-func (f *File) appendCurrent(dst, spread []byte, scratch *stmtstats.Histogram) ([]byte, error) {
-	if f.version > 1 || len(spread) == 0 {
-		return append(dst, spread...), nil
-	}
-	scratch.Reset()
-	if err := scratch.AddSpreadV1(spread); err != nil {
-		return nil, FormatErrorf("a spread: %v", err)
-	}
-	return scratch.AppendSpread(dst), nil
+	return b, err
 }
 
 // A KeyReader reads the Keys of rows.

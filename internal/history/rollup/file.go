@@ -105,8 +105,8 @@ func (f *File) header(b []byte) error {
 	switch {
 	case string(b[:8]) != magic:
 		return FormatErrorf("it does not begin as one")
-	case le.Uint32(b[8:]) < 1 || le.Uint32(b[8:]) > formatVersion:
-		return FormatErrorf("it is of version %d: a newer tare may read it", le.Uint32(b[8:]))
+	case le.Uint32(b[8:]) < 2 || le.Uint32(b[8:]) > formatVersion:
+		return FormatErrorf("it is of version %d: another version of tare may read it", le.Uint32(b[8:]))
 	case le.Uint32(b[end:]) != checksum(b[:end]):
 		return FormatErrorf("the checksum of its header does not match")
 	}
@@ -309,8 +309,7 @@ func (f *File) countsOf(column int) (c stmtstats.Counts, spread []byte, err erro
 			c[counter] = n
 		}
 	}
-	spread, err = f.appendCurrent(nil, b, new(stmtstats.Histogram))
-	return c, spread, err
+	return c, b, nil
 }
 
 // Read reads all rows and verifies the whole file.

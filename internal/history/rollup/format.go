@@ -28,7 +28,7 @@ import (
 // covered by a checksum, and the bytes depend only on the content.
 const (
 	magic         = "tareroll"
-	formatVersion = 3 // versions 1 and 2 have no names of columns; version 1 has its spreads in ascending order of durations
+	formatVersion = 3 // version 2 has no names of columns
 
 	headerBytes = 48
 	tailBytes   = 16
@@ -86,7 +86,7 @@ func columnName(column int) string {
 	return columnNames[column]
 }
 
-// columnsOfVersion2 returns the names of the columns of versions 1 and 2.
+// columnsOfVersion2 returns the names of the columns of version 2.
 func columnsOfVersion2() []string {
 	names := append([]string(nil), columnNames[:colSpreadEnds]...)
 	for _, name := range [...]string{

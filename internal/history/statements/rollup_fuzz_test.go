@@ -24,7 +24,7 @@ func fuzzFiles(f *testing.F) [][]byte {
 	}
 	plain := testrollup.Random(rng, testrollup.Start(), 5)
 	plain.Uncompressed = true
-	old, err := os.ReadFile(filepath.Join("..", "rollup", "testdata", "rollup-v1.rollup"))
+	old, err := os.ReadFile(filepath.Join("..", "rollup", "testdata", "rollup-v2.rollup"))
 	if err != nil {
 		f.Fatal(err)
 	}

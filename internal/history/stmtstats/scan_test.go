@@ -366,25 +366,7 @@ func TestForeignHistograms(t *testing.T) {
 		}
 	}
 	var h Histogram
-	if err := h.AddSpreadV1([]byte{7, 0, 1, 2, 3}); err != nil || h.Zero != 7 || h.Buckets[0] != 1 || h.Buckets[3] != 3 || h.Count() != 11 {
-		t.Errorf("version 1: %d durations (%v)", h.Count(), err)
-	}
-	for name, b := range map[string][]byte{"a cut number": {0x80}, "a cut gap": {0, 0x80}, "no count": {0, 1}, "a count of 0": {0, 1, 0}, "beyond the last": {0, 0xff, 0x7f, 1}, "a cut count": {0, 1, 0x80}} {
-		if err := new(Histogram).AddSpreadV1(b); err == nil {
-			t.Errorf("version 1, %s: taken", name)
-		}
-	}
-	last := []byte{0}
-	last = append(last, byte((NumBuckets-1)&0x7f|0x80), byte((NumBuckets-1)>>7), 1)
-	h.Reset()
-	if err := h.AddSpreadV1(last); err != nil || h.Buckets[NumBuckets-1] != 1 {
-		t.Errorf("version 1, the last bucket: %v", err)
-	}
-	if err := new(Histogram).AddSpreadV1(append(last, 0, 1)); err == nil {
-		t.Error("version 1, after the last bucket: taken")
-	}
-	h.Reset()
-	if err := errors.Join(h.AddSpread(nil), h.AddSpreadV1(nil)); err != nil || h.Count() != 0 {
+	if err := h.AddSpread(nil); err != nil || h.Count() != 0 {
 		t.Errorf("no spread: %v", err)
 	}
 }

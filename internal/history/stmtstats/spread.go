@@ -77,33 +77,6 @@ func (h *Histogram) AddSpread(spread []byte) error {
 	return nil
 }
 
-// AddSpreadV1 is AddSpread for a file of version 1, whose buckets are in ascending order.
-func (h *Histogram) AddSpreadV1(spread []byte) error {
-	if len(spread) == 0 {
-		return nil
-	}
-	zero, at := Uvarint(spread, 0)
-	if at < 0 {
-		return errSpread
-	}
-	h.Zero += zero
-	next := uint64(0)
-	for at < len(spread) {
-		var gap, count uint64
-		if gap, at = Uvarint(spread, at); at < 0 || gap >= NumBuckets-next {
-			return errSpread
-		}
-		if count, at = Uvarint(spread, at); at < 0 || count == 0 {
-			return errSpread
-		}
-		b := next + gap
-		h.Buckets[b] += count
-		h.Octaves |= 1 << (b / PerOctave)
-		next = b + 1
-	}
-	return nil
-}
-
 // Subtract subtracts the counts of other. A bucket that would become negative becomes 0.
 func (h *Histogram) Subtract(other *Histogram) {
 	less := func(n *uint64, by uint64) { *n -= min(*n, by) }

@@ -20,14 +20,13 @@ import (
 
 // A Copy is the copy whose clients are switched.
 type Copy struct {
-	Source  binlog.Follower
-	Sources []string // names under which the source may be recorded
-	Target  mysqlconn.Config
-	To      *mysqlconn.Client // reads the state at the target
-	State   *state.Following
-	Specs   []tabledef.Spec
-	Tables  []*tabledef.Table
-	Writer  func() *state.Writer // returns a new writer to the target
+	Source binlog.Follower
+	Target mysqlconn.Config
+	To     *mysqlconn.Client // reads the state at the target
+	State  *state.Following
+	Specs  []tabledef.Spec
+	Tables []*tabledef.Table
+	Writer func() *state.Writer // returns a new writer to the target
 
 	Follow, Restart bool
 
@@ -92,7 +91,7 @@ const (
 // gateway is to switch clients; o may be nil.
 func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 	records := record{c.State}
-	noted, others, err := records.load(ctx, c.To, c.Sources)
+	noted, others, err := records.load(ctx, c.To)
 	if err != nil {
 		return nil, err
 	}
@@ -548,7 +547,5 @@ func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
 		state.CloseLease(conn)
 		return nil, fmt.Errorf("keep at the source how far the target's changes have come back: %w", err)
 	}
-	back := s.Followed(c.copy.Target.Addr, specs)
-	back.ID = back.FormerID(c.copy.Target.Addr) // an id of the tables alone would be that of a copy to the source
-	return &backSide{c: conn, state: back}, nil
+	return &backSide{c: conn, state: s.FollowedBack(c.copy.Target.Addr, specs)}, nil
 }

@@ -154,7 +154,7 @@ func (k *copied) follower() *follow.Follower {
 func (k *copied) phase() phase {
 	k.s.t.Helper()
 	r := record{k.state}
-	noted, _, err := r.load(k.s.t.Context(), k.s.c, nil)
+	noted, _, err := r.load(k.s.t.Context(), k.s.c)
 	k.s.must(err)
 	return noted.phase
 }
@@ -282,7 +282,7 @@ func TestHandoverFaults(t *testing.T) {
 		h.must(err)
 		if !done {
 			for _, k := range h.parts {
-				h.must(OpenHandoverPart(t.Context(), h.c, k.state, nil, false))
+				h.must(OpenHandoverPart(t.Context(), h.c, k.state, false))
 			}
 			if phases() != ", " {
 				t.Errorf("%s: records %s of a handover that was opened", place, phases())

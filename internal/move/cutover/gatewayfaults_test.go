@@ -164,7 +164,7 @@ func (k *cut) options() *Options {
 // of returns the copy.
 func (k *cut) of() Copy {
 	return Copy{
-		Source: k.s.source, Sources: []string{"source"}, Target: k.s.through, To: k.s.c, State: k.state, Specs: []tabledef.Spec{*k.table.Spec}, Tables: []*tabledef.Table{k.table},
+		Source: k.s.source, Target: k.s.through, To: k.s.c, State: k.state, Specs: []tabledef.Spec{*k.table.Spec}, Tables: []*tabledef.Table{k.table},
 		Writer: func() *state.Writer { return k.writer(k.s.through) }, Follow: true,
 		Shared:  follow.Shared{Workers: 1, Patience: testwait.Limit, Waits: k.s.waits, Observe: func(telemetry.Event) {}, Count: func(*follow.Counts) {}},
 		Unequal: func() int { return 0 }, Watch: func(*follow.Follower, telemetry.RunPhase) {},

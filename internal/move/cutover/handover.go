@@ -240,11 +240,11 @@ func deadlocked(err error) bool {
 
 // OpenHandoverPart deletes the record of a handover that was not completed; see Handover.Begin. It returns an error if another kind of
 // cutover is recorded. With check it changes nothing.
-func OpenHandoverPart(ctx context.Context, c *mysqlconn.Client, s *state.Following, sources []string, check bool) error {
+func OpenHandoverPart(ctx context.Context, c *mysqlconn.Client, s *state.Following, check bool) error {
 	records := record{s}
-	noted, others, err := records.load(ctx, c, sources)
+	noted, others, err := records.load(ctx, c)
 	for try := 1; try < state.MaxTries && deadlocked(err); try++ { // parts that share a server
-		noted, others, err = records.load(ctx, c, sources)
+		noted, others, err = records.load(ctx, c)
 	}
 	switch {
 	case err != nil:

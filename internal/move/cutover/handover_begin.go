@@ -65,7 +65,7 @@ func (h *Handover) noted(ctx context.Context, t *HandoverTarget) (noted recorded
 	}
 	defer func() { _ = c.Close() }() // it only read
 	records := record{state.State{Schema: t.Schema}.Followed("", t.Tables)}
-	noted, _, err = records.load(ctx, c, nil)
+	noted, _, err = records.load(ctx, c)
 	return noted, err
 }
 

@@ -145,7 +145,7 @@ func (t *handoverTry) recordDecision(ctx context.Context) error {
 	}
 	var noted recorded
 	readErr := first.notes.Retry(ctx, func() (err error) {
-		noted, _, err = first.record.load(ctx, first.notes.Conn, nil)
+		noted, _, err = first.record.load(ctx, first.notes.Conn)
 		return err
 	})
 	switch {

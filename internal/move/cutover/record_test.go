@@ -68,7 +68,7 @@ func TestRecordFenced(t *testing.T) {
 			t.Errorf("%s, without the lease: %v", name, err)
 		}
 	}
-	if is, _, err := own.load(t.Context(), c, nil); err != nil || is.phase != phaseCut || is.source != p {
+	if is, _, err := own.load(t.Context(), c); err != nil || is.phase != phaseCut || is.source != p {
 		t.Errorf("the record is %+v, %v", is, err)
 	}
 }

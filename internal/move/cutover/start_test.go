@@ -170,16 +170,16 @@ func TestOtherTables(t *testing.T) {
 			x.Close()
 		}
 	}
-	if err := OpenHandoverPart(t.Context(), k.holder, k.state, nil, false); err == nil || !strings.Contains(err.Error(), "with other tables includes dst.a") {
+	if err := OpenHandoverPart(t.Context(), k.holder, k.state, false); err == nil || !strings.Contains(err.Error(), "with other tables includes dst.a") {
 		t.Errorf("a handover: %v", err)
 	}
 	s.exec("UPDATE " + k.st.Cutovers() + " SET version = 1000")
-	if _, err := Open(t.Context(), k.options(), copy); err == nil || !strings.Contains(err.Error(), "a later version of Tare") {
+	if _, err := Open(t.Context(), k.options(), copy); err == nil || !strings.Contains(err.Error(), "another version of Tare") {
 		t.Errorf("a later version: %v", err)
 	}
 	k.reset()
 	s.must((&record{k.state}).recordCutting(t.Context(), k.holder, p, p))
-	if err := OpenHandoverPart(t.Context(), k.holder, k.state, nil, false); err == nil || !strings.Contains(err.Error(), "to one target is recorded as cutting") {
+	if err := OpenHandoverPart(t.Context(), k.holder, k.state, false); err == nil || !strings.Contains(err.Error(), "to one target is recorded as cutting") {
 		t.Errorf("a handover of a cutover: %v", err)
 	}
 }

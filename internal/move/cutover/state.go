@@ -31,9 +31,9 @@ type recorded struct {
 
 // load returns the record of this copy, and the target tables that cutovers of other copies have in common
 // with it. It waits for a transaction that is still being committed or rolled back.
-func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
+func (s *record) load(ctx context.Context, c *mysqlconn.Client) (own recorded, others []string, err error) {
 	err = state.RepeatDeadlocked(func() error {
-		own, others, err = s.loadOnce(ctx, c, sources)
+		own, others, err = s.loadOnce(ctx, c)
 		return err
 	})
 	if state.Absent(err) { // no cutover was started
@@ -45,18 +45,14 @@ func (s *record) load(ctx context.Context, c *mysqlconn.Client, sources []string
 	return own, others, nil
 }
 
-func (s *record) loadOnce(ctx context.Context, c *mysqlconn.Client, sources []string) (own recorded, others []string, err error) {
+func (s *record) loadOnce(ctx context.Context, c *mysqlconn.Client) (own recorded, others []string, err error) {
 	mine := strings.Split(s.Targets, "\n")
-	var former []string // ids of older versions of the state
-	for _, source := range sources {
-		former = append(former, s.FormerID(source))
-	}
 	_, err = c.Query(ctx, "SELECT id, version, targets, phase, source_position, target_position, TIMESTAMPDIFF(MICROSECOND, switched, UTC_TIMESTAMP(6)) FROM "+
 		s.Cutovers()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
-		if version, err := strconv.Atoi(string(row[1])); err != nil || version > state.StateVersion {
-			return errors.Join(err, fmt.Errorf("it was written by a later version of Tare (form %s, this one supports %d): use that version", row[1], state.StateVersion))
+		if err := state.CheckForm(row[1]); err != nil {
+			return err
 		}
-		if string(row[0]) != s.ID && !slices.Contains(former, string(row[0])) {
+		if string(row[0]) != s.ID {
 			for target := range strings.SplitSeq(string(row[2]), "\n") {
 				if slices.Contains(mine, target) {
 					others = append(others, target)

@@ -60,8 +60,13 @@ func idOf(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// FormerID returns the id of following the tables from a source as it was before form 4 of the state.
-func (f *Following) FormerID(source string) string { return idOf(source + "\n" + f.Targets) }
+// FollowedBack returns the state of following these tables from the target of their copy, which is recorded in
+// their source. Its id also depends on that target, so that it differs from the id of a copy to them.
+func (s State) FollowedBack(target string, tables []tabledef.Spec) *Following {
+	f := s.Followed(target, tables)
+	f.ID = idOf(target + "\n" + f.Targets)
+	return f
+}
 
 // Where returns the condition for the row.
 func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.ID) }
@@ -69,19 +74,14 @@ func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.I
 // Position returns the position from which following resumes; zero if it has not started. It waits for a
 // transaction that is still being committed or rolled back.
 func (f *Following) Position(ctx context.Context, c *mysqlconn.Client) (p binlog.Position, err error) {
-	version := 0
 	err = RepeatDeadlocked(func() error {
 		_, err := c.Query(ctx, "SELECT version, position FROM "+f.Follows()+f.Where()+" FOR UPDATE", func(row mysqlwire.TextRow) error {
-			var err1, err2 error
-			version, err1 = strconv.Atoi(string(row[0]))
-			p, err2 = binlog.ParsePosition(string(row[1]))
-			return errors.Join(err1, err2)
+			var err error
+			p, err = binlog.ParsePosition(string(row[1]))
+			return errors.Join(CheckForm(row[0]), err)
 		})
 		return err
 	})
-	if err == nil && version > StateVersion {
-		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)
-	}
 	if Absent(err) { // nothing was followed
 		err = nil
 	}

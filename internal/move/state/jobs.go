@@ -22,7 +22,7 @@ const maxJobs = 1000
 // stable.
 type Job struct {
 	Target  string `json:"target"` // schema and table, and the number of the source if several are merged
-	Source  string `json:"source"` // identity of the server that the rows come from; an address in records of earlier versions
+	Source  string `json:"source"` // identity of the server that the rows come from
 	Spec    string `json:"spec"`   // the rows and columns; may contain values of a condition
 	Phase   string `json:"phase"`  // copying, indexing or finished
 	Version int    `json:"version"`

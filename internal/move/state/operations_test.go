@@ -73,7 +73,6 @@ func (f *faults) operations() []operation {
 		{name: "State.Begin", before: []string{"UPDATE _tare.copy_table SET phase = 'emptying'", "DELETE FROM _tare.copy_foreign_key"}, once: true, call: func(ctx context.Context, c conn) (any, error) {
 			return none(st.Begin(ctx, c, a, "text", "from", "", nil, nil))
 		}},
-		{name: "State.Upgrade", before: []string{"UPDATE _tare.copy_table SET version = 3"}, call: func(ctx context.Context, c conn) (any, error) { return none(st.Upgrade(ctx, c, a)) }},
 		{name: "State.Cut", call: func(ctx context.Context, c conn) (any, error) { return none(st.Cut(ctx, c, a, f.next)) }},
 		{name: "State.SetPhase", before: []string{"UPDATE _tare.copy_chunk SET copied = 1", "UPDATE _tare.copy_chunk SET upto_key = NULL WHERE chunk = 1"}, call: func(ctx context.Context, c conn) (any, error) {
 			return none(st.SetPhase(ctx, c, a, tabledef.Finished, key))

@@ -15,10 +15,16 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// StateVersion is the form of the state's tables. Newer versions of Tare read older forms: in form 1
-// positions have no GTID and copy_follow is missing; in form 2 copy_epoch is missing; in form 3
-// copy_foreign_key is missing, and sources are addresses.
+// StateVersion is the form of the state's tables.
 const StateVersion = 4
+
+// CheckForm returns an error unless a recorded version is StateVersion.
+func CheckForm(version []byte) error {
+	if n, err := strconv.Atoi(string(version)); err != nil || n != StateVersion {
+		return fmt.Errorf("it was written by another version of Tare (form %s, this one supports %d): use that version", version, StateVersion)
+	}
+	return nil
+}
 
 // DefaultStateSchema is the default schema of the state.
 const DefaultStateSchema = "_tare"
@@ -134,18 +140,13 @@ func (s State) Load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spe
 }
 
 func (s State) load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keyColumns int) (t *tabledef.Recorded, err error) {
-	version := 0
 	_, err = c.Query(ctx, "SELECT version, source, spec, phase, indexes, started, position FROM "+s.Tables()+RowsOf(spec)+" FOR UPDATE", func(row mysqlwire.TextRow) error {
 		t = &tabledef.Recorded{Source: string(row[1]), Spec: string(row[2]), Phase: tabledef.Phase(row[3]), Started: string(row[5]), Position: string(row[6])}
 		for line := range strings.Lines(string(row[4])) {
 			t.Indexes = append(t.Indexes, tabledef.Index(strings.TrimSuffix(line, "\n")))
 		}
-		version, err = strconv.Atoi(string(row[0]))
-		return err
+		return CheckForm(row[0])
 	})
-	if err == nil && t != nil && version > StateVersion {
-		err = fmt.Errorf("it was written by a later version of Tare (form %d, this one supports %d): use that version", version, StateVersion)
-	}
 	if err == nil && t != nil && t.Phase == tabledef.Emptying {
 		err = errors.New("a run with --restart was stopped before it had emptied the table: repeat it with --restart")
 	}
@@ -224,14 +225,6 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 			return err
 		}
 		return s.RecordKeys(ctx, c, spec, keys)
-	})
-}
-
-// Upgrade updates a table's row of an older form to the current one, which older programs refuse because they
-// do not check epochs.
-func (s State) Upgrade(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
-	return s.Write(ctx, c, spec, func() error {
-		return ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
@@ -375,9 +368,6 @@ func (s State) LoadKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 		keys = append(keys, tabledef.ForeignKey{Name: string(row[0]), Definition: string(row[1]), Referred: string(row[2])})
 		return nil
 	})
-	if Absent(err) { // the state has an older form
-		err = nil
-	}
 	return keys, err
 }
 

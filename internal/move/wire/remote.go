@@ -11,12 +11,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/mysql/rowpb"
 	"github.com/taredb/tare/internal/vtcodec"
@@ -157,13 +155,10 @@ func (r *Remote) Close() error {
 	return r.conn.Close()
 }
 
-// Identity returns the ServerIdentity of the server behind the service, or Addr if the service is of a
-// version that does not report it, or its server has none.
+// Identity returns the ServerIdentity of the server behind the service, or Addr if its server has none.
 func (r *Remote) Identity(ctx context.Context) (string, error) {
 	m, err := r.rows.Identify(ctx, &rowpb.IdentifyRequest{})
 	switch {
-	case status.Code(err) == codes.Unimplemented:
-		return r.Addr(), nil
 	case err != nil:
 		return "", errorOf(ctx, r.Addr(), err)
 	case m.Identity == "":
