@@ -403,8 +403,8 @@ func (k *kubeCluster) checkStore(t *testing.T, name string, w *kubeWorkload, c *
 		}
 	}
 	options := loadStoreArgs(t, name, c.Args[1:], environ)
-	if want := fmt.Sprintf("2/%d", w.Spec.Replicas); options.Shard.String() != want || w.Spec.Ordinals.Start != 1 {
-		t.Errorf("%s: shard %s of %d pods from %d, want %s from 1", name, options.Shard, w.Spec.Replicas, w.Spec.Ordinals.Start, want)
+	if want := fmt.Sprintf("2/%d", w.Spec.Replicas); options.Gateway.Shard.String() != want || w.Spec.Ordinals.Start != 1 {
+		t.Errorf("%s: shard %s of %d pods from %d, want %s from 1", name, options.Gateway.Shard, w.Spec.Replicas, w.Spec.Ordinals.Start, want)
 	}
 	for port, address := range map[string]config.Address{"grpc": options.GRPC, "http": options.HTTP} {
 		if !strings.HasSuffix(string(address), ":"+strconv.Itoa(containerPort(w, port))) {
@@ -491,7 +491,7 @@ func TestStoreUnit(t *testing.T) {
 	}
 	line := strings.NewReplacer("%i", "2", "${SHARDS}", shards[1], "/etc/tare/store.yaml", "../../deploy/systemd/store.yaml").Replace(command[1])
 	options := loadStoreArgs(t, "tare-store@.service", strings.Fields(line), nil)
-	if options.Shard.String() != "2/3" || options.DataDir != "/var/lib/tare-store/2" || options.GRPC == "" || options.GRPCClientCA == "" {
-		t.Errorf("shard %s, data directory %s, gRPC %s", options.Shard, options.DataDir, options.GRPC)
+	if options.Gateway.Shard.String() != "2/3" || options.DataDir != "/var/lib/tare-store/2" || options.GRPC == "" || options.GRPCClientCA == "" {
+		t.Errorf("shard %s, data directory %s, gRPC %s", options.Gateway.Shard, options.DataDir, options.GRPC)
 	}
 }

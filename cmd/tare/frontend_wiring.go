@@ -37,16 +37,8 @@ func (s *frontendService) Check() error { return nil }
 
 // Open implements server.Service.
 func (s *frontendService) Open(ctx context.Context) (err error) {
-	o := frontend.Options{
-		Downstreams: s.cfg.Downstreams, Members: s.cfg.Members,
-		Shards: s.cfg.Shards, MaxShards: s.cfg.MaxShards, MaxRequests: s.cfg.MaxRequests,
-		ResponseBytes: int64(s.cfg.ResponseBytes), MergeBytes: int64(s.cfg.MergeBytes),
-		Timeout:  s.cfg.Timeout,
-		Hedge:    s.cfg.Hedge,
-		Encoding: s.cfg.DownstreamEncoding,
-		Decoding: s.cfg.Decoding,
-		Diag:     s.Log,
-	}
+	o := s.cfg.Options
+	o.Diag = s.Log
 	authorities, err := server.LoadCAs("--downstream-ca", s.cfg.DownstreamCA)
 	if err != nil {
 		return err
@@ -56,7 +48,7 @@ func (s *frontendService) Open(ctx context.Context) (err error) {
 		t.TLSClientConfig = server.ClientTLS(authorities)
 		o.Transport = t
 	}
-	if s.cfg.Log.File != "" {
+	if s.cfg.Log.Sink.Path != "" {
 		if err := s.OpenData("frontend", false); err != nil {
 			return err
 		}
@@ -96,7 +88,7 @@ func (s *frontendService) Open(ctx context.Context) (err error) {
 func (s *frontendService) Announce() (status string) {
 	addr := s.HTTPListener.Addr().String()
 	s.Log.Info("frontend listens", "http", s.Web.URL(s.HTTPListener.Addr()),
-		"downstreams", len(s.cfg.Downstreams), "members", len(s.cfg.Members), "shards", s.cfg.Shards, "decoder", s.cfg.Decoding.By.String())
+		"downstreams", len(s.cfg.Options.Downstreams), "members", len(s.cfg.Options.Members), "shards", s.cfg.Options.Shards, "decoder", s.cfg.Options.Decoding.By.String())
 	return "answers on " + addr
 }
 
@@ -119,11 +111,11 @@ func (s *frontendService) Close() error {
 func (s *frontendService) reloadDecoding() {
 	fresh, err := s.cfg.Reload()
 	if err == nil {
-		err = s.frontend.SetDecoding(fresh.Decoding)
+		err = s.frontend.SetDecoding(fresh.Options.Decoding)
 	}
 	if err != nil {
 		s.Log.Error("the decoder stays as it was", "error", err)
 		return
 	}
-	s.Log.Info("decoder reloaded", "decoder", fresh.Decoding.By.String(), "compare", fresh.Decoding.Compare)
+	s.Log.Info("decoder reloaded", "decoder", fresh.Options.Decoding.By.String(), "compare", fresh.Options.Decoding.Compare)
 }

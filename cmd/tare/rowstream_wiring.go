@@ -57,7 +57,7 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 	if c != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
-	if s.cfg.Log.File != "" {
+	if s.cfg.Log.Sink.Path != "" {
 		if err := s.OpenData("rowstream", false); err != nil {
 			return err
 		}

@@ -91,24 +91,13 @@ func (s *service) Check() error {
 	if err != nil {
 		return fmt.Errorf("plan cache: %w", err)
 	}
-	s.options = gateway.Options{
-		Backend:               gateway.Backend{Addr: string(s.cfg.Backend), TLS: s.cfg.BackendTLS},
-		Planner:               s.planner,
-		MaxConnections:        s.cfg.MaxConnections,
-		OpenFiles:             connlimit.OpenFiles() - s.HTTPFiles(),
-		MaxUserConnections:    s.cfg.MaxUserConnections,
-		MaxUnauthenticated:    s.cfg.MaxUnauthenticated,
-		MaxUnauthenticatedPer: s.cfg.MaxUnauthenticatedPerAddress,
-		ConnectTimeout:        s.cfg.ConnectTimeout,
-		HandshakeTimeout:      s.cfg.HandshakeTimeout,
-		IdleTimeout:           s.cfg.IdleTimeout,
-		DrainTimeout:          s.cfg.DrainTimeout,
-		StatementMemory:       int(s.cfg.StatementMemory),
-		ClientTLS:             s.cfg.ClientTLS,
-		Loops:                 cmp.Or(s.cfg.CPUs, netloop.CPUs()),
-		Diag:                  s.Log,
-	}
+	s.options = s.cfg.Gateway
 	o := &s.options
+	o.Backend = gateway.Backend{Addr: string(s.cfg.Backend), TLS: s.cfg.BackendTLS}
+	o.Planner, o.Diag = s.planner, s.Log
+	o.OpenFiles = connlimit.OpenFiles() - s.HTTPFiles()
+	o.DrainTimeout = s.cfg.DrainTimeout
+	o.Loops = cmp.Or(o.Loops, netloop.CPUs())
 	certs, err := loadCertificates(s.cfg)
 	if err != nil {
 		return err
@@ -160,7 +149,7 @@ func (s *service) openBucket() (err error) {
 // openData opens the data directory if an option requires one, and checks the options against its content.
 func (s *service) openData() error {
 	required := s.cfg.History.Enabled() || s.cfg.Standby != ""
-	if required || s.cfg.Log.File != "" {
+	if required || s.cfg.Log.Sink.Path != "" {
 		if err := s.OpenData("", required); err != nil {
 			return err
 		}
@@ -372,7 +361,7 @@ func warnIfInClear(log *slog.Logger, at net.Addr, mode gateway.ClientTLSMode) {
 // Announce implements server.Service.
 func (s *service) Announce() (status string) {
 	s.Log.Info("listening", s.addresses()...)
-	warnIfInClear(s.Log, s.Listener.Addr(), s.cfg.ClientTLS)
+	warnIfInClear(s.Log, s.Listener.Addr(), s.cfg.Gateway.ClientTLS)
 	return fmt.Sprintf("relays %s to %s", s.Listener.Addr(), s.cfg.Backend)
 }
 

@@ -106,39 +106,18 @@ func (s *storeService) Open(ctx context.Context) (err error) {
 		return err
 	}
 	s.limiter = storegateway.NewLimiter(limits)
-	o := storegateway.Options{
-		Options: blocksync.Options{
-			Bucket:        s.bucket,
-			LocalBucket:   s.cfg.Bucket.Local(),
-			PlainBucket:   s.cfg.Bucket.Plain(),
-			Missing:       bucketurl.Missing,
-			Advice:        bucketurl.Advice,
-			Layout:        s.cfg.Layout,
-			Tenants:       s.cfg.Tenants,
-			Shard:         s.cfg.Shard,
-			Times:         s.cfg.Times,
-			DataDir:       s.Data.File("blocks"),
-			Cache:         s.cache,
-			Disk:          s.disk,
-			Shared:        s.shared,
-			Pool:          s.pool,
-			Entries:       s.entries,
-			SyncInterval:  s.cfg.SyncInterval,
-			DeletionDelay: s.cfg.DeletionDelay,
-			EagerHeaders:  s.cfg.EagerHeaders,
-			PrepareBytes:  blocksync.DefaultPrepareBytes,
-			HeaderIdle:    s.cfg.HeaderIdle,
-			Log:           s.Log,
-			Registerer:    s.Metrics,
-		},
-		Gate: slab.NewGate(slab.GateOptions{
-			Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
-			Limits: s.limiter.Limits,
-		}),
-		Limiter: s.limiter,
-		Limits:  storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)},
-		Partial: s.cfg.Partial,
-	}
+	o := s.cfg.Gateway
+	o.Bucket, o.LocalBucket, o.PlainBucket = s.bucket, s.cfg.Bucket.Local(), s.cfg.Bucket.Plain()
+	o.Missing, o.Advice = bucketurl.Missing, bucketurl.Advice
+	o.DataDir, o.PrepareBytes = s.Data.File("blocks"), blocksync.DefaultPrepareBytes
+	o.Cache, o.Disk, o.Shared, o.Pool, o.Entries = s.cache, s.disk, s.shared, s.pool, s.entries
+	o.Log, o.Registerer = s.Log, s.Metrics
+	o.Gate = slab.NewGate(slab.GateOptions{
+		Bytes: int64(s.cfg.ProcessBytes) + s.lightBytes(), PerQuery: int64(s.cfg.QueryBytes), Light: s.lightBytes(),
+		Limits: s.limiter.Limits,
+	})
+	o.Limiter = s.limiter
+	o.Limits = storegateway.Limits{Series: int64(s.cfg.MaxSeries), Chunks: int64(s.cfg.MaxChunks)}
 	s.cfg.Calls.Apply(&o)
 	s.gateway, err = storegateway.New(o)
 	if err != nil {
@@ -247,7 +226,7 @@ func (s *storeService) openGRPC() error {
 		options = append(options, grpc.Creds(credentials.NewTLS(c)))
 	}
 	s.api = storeapi.New(s.gateway, storeapi.Options{
-		Timeout: s.cfg.QueryTimeout, WriteTimeout: s.cfg.WriteTimeout, Responses: s.waiting, Token: s.token, Spans: s.spans, Log: s.Queries, Panics: s.Panics,
+		Timeout: s.cfg.API.Timeout, WriteTimeout: s.cfg.API.WriteTimeout, Responses: s.waiting, Token: s.token, Spans: s.spans, Log: s.Queries, Panics: s.Panics,
 	})
 	s.grpc = s.api.NewServer(options...)
 	s.Go(func(context.Context) error {
@@ -263,23 +242,13 @@ func (s *storeService) openHTTP() error {
 	if s.HTTP == "" {
 		return nil
 	}
-	api, err := storegateway.NewHTTPAPI(s.gateway, storegateway.HTTPOptions{
-		Timeout:       s.cfg.QueryTimeout,
-		LookbackDelta: s.cfg.LookbackDelta,
-		MaxSamples:    s.cfg.MaxSamples,
-		SamplesOption: "--max-samples",
-		BytesOption:   "--query-bytes",
-		Responses:     s.waiting,
-		WriteTimeout:  s.cfg.WriteTimeout,
-		Restrict:      textlessSeries,
-		Registerer:    prometheus.WrapRegistererWithPrefix("tare_", s.Metrics),
-		Spans:         s.spans,
-		Queries:       s.Queries,
-		Log:           s.Log,
-		Panics:        s.Panics,
-		Features:      s.cfg.Features,
-		Build:         s.Build.Prometheus(),
-	})
+	o := s.cfg.API
+	o.SamplesOption, o.BytesOption = "--max-samples", "--query-bytes"
+	o.Responses, o.Restrict = s.waiting, textlessSeries
+	o.Registerer = prometheus.WrapRegistererWithPrefix("tare_", s.Metrics)
+	o.Spans, o.Queries, o.Log, o.Panics = s.spans, s.Queries, s.Log, s.Panics
+	o.Build = s.Build.Prometheus()
+	api, err := storegateway.NewHTTPAPI(s.gateway, o)
 	if err != nil {
 		return fmt.Errorf("HTTP API: %w", err)
 	}
@@ -316,7 +285,7 @@ func (s *storeService) heapOwners() []memory.Owner {
 
 // Announce implements server.Service.
 func (s *storeService) Announce() (status string) {
-	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Shard.String(), "min_time", s.cfg.Times.Min.String(), "max_time", s.cfg.Times.Max.String(), "data_dir", s.Data.Path}
+	attrs := []any{"bucket", s.cfg.Bucket.String(), "shard", s.cfg.Gateway.Shard.String(), "min_time", s.cfg.Gateway.Times.Min.String(), "max_time", s.cfg.Gateway.Times.Max.String(), "data_dir", s.Data.Path}
 	if s.HTTPListener != nil {
 		attrs = append(attrs, "http", s.Web.URL(s.HTTPListener.Addr()))
 	}

@@ -37,8 +37,8 @@ func TestPrecedence(t *testing.T) {
 	if err != nil || len(warnings) != 0 {
 		t.Fatal(err, warnings)
 	}
-	if c.Listen != "127.0.0.1:3" || c.MaxConnections != 2 || c.CPUs != 1 || c.MaxUserConnections != 0 {
-		t.Errorf("flag %s, env %d, file %d, default %d; want 127.0.0.1:3, 2, 1, 0", c.Listen, c.MaxConnections, c.CPUs, c.MaxUserConnections)
+	if c.Listen != "127.0.0.1:3" || c.Gateway.MaxConnections != 2 || c.Gateway.Loops != 1 || c.Gateway.MaxUserConnections != 0 {
+		t.Errorf("flag %s, env %d, file %d, default %d; want 127.0.0.1:3, 2, 1, 0", c.Listen, c.Gateway.MaxConnections, c.Gateway.Loops, c.Gateway.MaxUserConnections)
 	}
 	for name, want := range map[string]string{
 		"listen":               "flag --listen",
@@ -58,8 +58,8 @@ func TestFlagNamesTheFile(t *testing.T) {
 		Flags:   map[string]string{"config": file(t, "serve: {cpus: 3}")},
 		Environ: []string{"TARE_CONFIG=/does/not/exist"},
 	})
-	if err != nil || c.CPUs != 3 {
-		t.Errorf("got %d CPUs and error %v, want 3", c.CPUs, err)
+	if err != nil || c.Gateway.Loops != 3 {
+		t.Errorf("got %d CPUs and error %v, want 3", c.Gateway.Loops, err)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestAnchors(t *testing.T) {
 	_, err := c.Load(config.Input{Flags: map[string]string{
 		"config": file(t, "serve:\n  connect-timeout: &short 2s\n  handshake-timeout: *short\n"),
 	}})
-	if err != nil || c.HandshakeTimeout != 2*time.Second {
-		t.Errorf("got %v and error %v, want 2s", c.HandshakeTimeout, err)
+	if err != nil || c.Gateway.HandshakeTimeout != 2*time.Second {
+		t.Errorf("got %v and error %v, want 2s", c.Gateway.HandshakeTimeout, err)
 	}
 }
 

@@ -107,7 +107,7 @@ func NewCopy() *Copy {
 	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
 	s.in("How rows are copied")
 	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
-	s.Bytes(&c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	declareBytes(s, &c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
 	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
 	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
 	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")

@@ -42,6 +42,6 @@ func (c *Memcached) validate(prefix string) error {
 
 func (c *DiskCache) declare(s *Set, prefix string) {
 	s.String(&c.Dir, prefix+"cache-dir", "dir", "", "directory for a cache of pages read from the bucket, one for each process")
-	s.Bytes(&c.Bytes, prefix+"cache-size", "10GiB", diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
+	declareBytes(s, &c.Bytes, prefix+"cache-size", "10GiB", diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
 	s.need("without --"+prefix+"cache-dir", func() bool { return c.Dir != "" }, prefix+"cache-size")
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/taredb/tare/fleet/activeseries"
 	"github.com/taredb/tare/fleet/frontend"
@@ -17,21 +16,8 @@ type Frontend struct {
 	section
 	ConfigFile string
 
-	Downstreams []*url.URL // replicas of one system
-	Members     []*url.URL // systems with different series
-
-	DownstreamCA       string // file; "": the system's authorities
-	DownstreamEncoding frontend.Encoding
-
-	Shards        int
-	MaxShards     int // 0: no limit
-	MaxRequests   int // 0: no limit
-	ResponseBytes Bytes
-	MergeBytes    Bytes
-	Timeout       time.Duration // 0: none
-	Hedge         float64       // fraction of shard requests, 0 to 1
-
-	Decoding frontend.Decoding
+	Options      frontend.Options
+	DownstreamCA string // file; "": the system's authorities
 
 	TracesURL string // of an OTLP receiver; "": none
 
@@ -44,36 +30,36 @@ type Frontend struct {
 func NewFrontend() *Frontend {
 	c := &Frontend{}
 	s := newSet("frontend", &c.ConfigFile)
-	declare(s, &c.Downstreams, Option{
+	declare(s, &c.Options.Downstreams, Option{
 		Name: "downstream", Kind: "urls",
 		Help: "replicas of one system, separated by commas, such as http://mimir:8080/prometheus: each shard is requested from one",
 	}, parseURLs, formatURLs)
-	declare(s, &c.Members, Option{
+	declare(s, &c.Options.Members, Option{
 		Name: "member", Kind: "urls",
 		Help: "systems with different series, separated by commas: each shard is requested from all",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); the system's when empty")
-	declareWords(s, &c.DownstreamEncoding, "downstream-encoding", "compression requested from downstreams and members",
+	declareWords(s, &c.Options.Encoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
 		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})
 	s.in("Requests")
-	s.Int(&c.Shards, "shards", "16", 1, "shards of a request without the header Sharding-Control; 1 does not split")
-	s.Int(&c.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
-	s.Int(&c.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")
-	s.Bytes(&c.ResponseBytes, "response-bytes", "0", 0, "size limit of an uncompressed response; 0: no limit")
-	s.Bytes(&c.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory limit of one request for deduplication, counting and merging of histograms")
-	s.Duration(&c.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
-	declare(s, &c.Hedge, Option{
+	s.Int(&c.Options.Shards, "shards", "16", 1, "shards of a request without the header Sharding-Control; 1 does not split")
+	s.Int(&c.Options.MaxShards, "max-shards", "128", 0, "shards that a request may ask for; 0: no limit")
+	s.Int(&c.Options.MaxRequests, "max-requests", "32", 0, "concurrent requests, the others queue; 0: no limit")
+	declareBytes(s, &c.Options.ResponseBytes, "response-bytes", "0", 0, "size limit of an uncompressed response; 0: no limit")
+	declareBytes(s, &c.Options.MergeBytes, "merge-bytes", "256MiB", 64<<10, "memory limit of one request for deduplication, counting and merging of histograms")
+	s.Duration(&c.Options.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
+	declare(s, &c.Options.Hedge, Option{
 		Name: "hedge", Kind: "share", Default: "0.05",
 		Help: "fraction of shard requests (0 to 1) that may be made twice: the last shard if it takes more than twice as long as the others",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	declareWords(s, &c.Decoding.By, "decoder", "decoder of responses; stdlib is a plain one that accepts the same; re-read from --config on SIGHUP",
+	declareWords(s, &c.Options.Decoding.By, "decoder", "decoder of responses; stdlib is a plain one that accepts the same; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
-	declare(s, &c.Decoding.Compare, Option{
+	declare(s, &c.Options.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
 		Help: "fraction of requests (0 to 1) decoded by both, with differences counted and logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
@@ -84,9 +70,9 @@ func NewFrontend() *Frontend {
 		values:  "the values in selectors", rows: "series", digest: "digest", text: "selectors",
 	})
 	c.Diag.declare(s)
-	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.File != "" }, "data-dir")
+	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.Sink.Path != "" }, "data-dir")
 	s.need("without https://: no URL has it", func() bool {
-		return len(c.Downstreams)+len(c.Members) == 0 || anyTLS(c.Downstreams) || anyTLS(c.Members)
+		return len(c.Options.Downstreams)+len(c.Options.Members) == 0 || anyTLS(c.Options.Downstreams) || anyTLS(c.Options.Members)
 	}, "downstream-ca")
 	c.Log.need(s, nil)
 	c.set = s
@@ -142,11 +128,11 @@ func (c *Frontend) Reload() (*Frontend, error) {
 // to Ready: a configuration file for another subcommand has none.
 func (c *Frontend) Validate() error {
 	var errs []error
-	if len(c.Downstreams) > 0 && len(c.Members) > 0 {
+	if len(c.Options.Downstreams) > 0 && len(c.Options.Members) > 0 {
 		errs = append(errs, errors.New("--downstream and --member exclude each other: replicas of one system, or systems with different series"))
 	}
-	if c.MaxShards > 0 && c.Shards > c.MaxShards {
-		errs = append(errs, fmt.Errorf("--shards %d is more than --max-shards %d", c.Shards, c.MaxShards))
+	if c.Options.MaxShards > 0 && c.Options.Shards > c.Options.MaxShards {
+		errs = append(errs, fmt.Errorf("--shards %d is more than --max-shards %d", c.Options.Shards, c.Options.MaxShards))
 	}
 	errs = append(errs, c.HTTPAccess.validate()...)
 	return errors.Join(append(errs, c.Log.validate())...)
@@ -163,7 +149,7 @@ func anyTLS(urls []*url.URL) bool {
 
 // Ready returns an error that names missing options.
 func (c *Frontend) Ready() error {
-	if len(c.Downstreams) == 0 && len(c.Members) == 0 {
+	if len(c.Options.Downstreams) == 0 && len(c.Options.Members) == 0 {
 		return errors.New("--downstream or --member is required: whom to ask, such as --downstream http://mimir:8080/prometheus")
 	}
 	return nil

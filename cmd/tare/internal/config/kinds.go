@@ -175,14 +175,14 @@ func (s *Set) IntUpTo(p *int, name, def string, least, most int, help string) {
 	}, strconv.Itoa)
 }
 
-// Bytes declares a number of bytes with a minimum.
-func (s *Set) Bytes(p *Bytes, name, def string, least Bytes, help string) {
-	s.BytesUpTo(p, name, def, least, math.MaxInt64, help)
+// declareBytes declares a number of bytes with a minimum.
+func declareBytes[T ~int | ~int64](s *Set, p *T, name, def string, least Bytes, help string) {
+	declareBytesUpTo(s, p, name, def, least, math.MaxInt64, help)
 }
 
-// BytesUpTo declares a number of bytes with a minimum and a maximum: memory that is allocated at the start.
-func (s *Set) BytesUpTo(p *Bytes, name, def string, least, most Bytes, help string) {
-	declare(s, p, Option{Name: name, Kind: "bytes", Default: def, Help: help}, func(text string) (Bytes, error) {
+// declareBytesUpTo declares a number of bytes with a minimum and a maximum: memory that is allocated at the start.
+func declareBytesUpTo[T ~int | ~int64](s *Set, p *T, name, def string, least, most Bytes, help string) {
+	declare(s, p, Option{Name: name, Kind: "bytes", Default: def, Help: help}, func(text string) (T, error) {
 		b, err := ParseBytes(text)
 		if err == nil && b < least {
 			err = fmt.Errorf("want at least %v, not %v", least, b)
@@ -190,8 +190,8 @@ func (s *Set) BytesUpTo(p *Bytes, name, def string, least, most Bytes, help stri
 		if err == nil && b > most {
 			err = fmt.Errorf("want at most %v, not %v", most, b)
 		}
-		return b, err
-	}, Bytes.String)
+		return T(b), err
+	}, func(b T) string { return Bytes(b).String() })
 }
 
 // Duration declares a duration.

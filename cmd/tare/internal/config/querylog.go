@@ -5,32 +5,19 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
-	"time"
 
 	"github.com/taredb/tare/querylog"
 )
 
 // QueryLog are the --log-… options of every server.
 type QueryLog struct {
-	File       string // path, "-" for stdout, "" for none
-	FileMode   fs.FileMode
-	Format     querylog.Format
-	Redact     querylog.Redaction
-	Original   bool // log the original statement too
-	Filter     querylog.Filter
-	Fields     []string      // valid names in a filter; not an option
-	SlowerThan time.Duration // 0: any
-	MoreRows   int           // 0: any
-	ErrorsOnly bool
-	OneIn      int  // 0: all, or none if there is another condition
-	PerDigest  Rate // 0: no limit
-	RotateSize Bytes
-	RotateAge  time.Duration
-	Compress   querylog.Compression
-	RingBytes  Bytes
-	RotateKeep int // 0: all
-	MaxText    Bytes
-	MaxValue   Bytes
+	Options querylog.Options     // those that are options as they are
+	Sink    querylog.SinkOptions // of --log-file: no Path if there is none
+
+	Redact    querylog.Redaction
+	MoreRows  int  // 0: any
+	OneIn     int  // 0: all, or none if there is another condition
+	PerDigest Rate // 0: no limit
 }
 
 // declare adds the options of a server whose records are statements to a section.
@@ -38,12 +25,12 @@ func (l *QueryLog) declare(s *Set) {
 	s.in("Query log")
 	l.declareFile(s)
 	l.declareRedaction(s, "literals and bind values")
-	s.Bool(&l.Original, "log-original", "also log the statement as received; requires --log-redact none")
-	l.Fields = querylog.RecordFields()
+	s.Bool(&l.Options.OriginalText, "log-original", "also log the statement as received; requires --log-redact none")
+	l.Options.Fields = querylog.RecordFields()
 	l.declareFilter(s, "'user=app total_ns>10ms orders'", querylog.Filter.CheckRecord)
 	l.declareConditions(s, "rows", "digest")
-	s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "truncate statements in the log at this length")
-	s.Bytes(&l.MaxValue, "log-max-value", "256", 1, "truncate bind values in the log at this length")
+	declareBytes(s, &l.Options.MaxText, "log-max-text", "64KiB", 64, "truncate statements in the log at this length")
+	declareBytes(s, &l.Options.MaxBind, "log-max-value", "256", 1, "truncate bind values in the log at this length")
 }
 
 // requestLog describes the records of a server for requests about series.
@@ -62,11 +49,11 @@ func (l *QueryLog) declareRequests(s *Set, r requestLog) {
 	s.in("Query log")
 	l.declareFile(s)
 	l.declareRedaction(s, r.values)
-	l.Fields = r.fields
+	l.Options.Fields = r.fields
 	l.declareFilter(s, r.example, func(f querylog.Filter) error { return f.CheckFields(r.kind, r.fields) })
 	l.declareConditions(s, r.rows, r.digest)
 	if r.text != "" {
-		s.Bytes(&l.MaxText, "log-max-text", "64KiB", 64, "cut "+r.text+" in the log at this length")
+		declareBytes(s, &l.Options.MaxText, "log-max-text", "64KiB", 64, "cut "+r.text+" in the log at this length")
 	}
 }
 
@@ -77,17 +64,17 @@ func (l *QueryLog) declareRedaction(s *Set, values string) {
 
 // declareFile adds the options of the log file.
 func (l *QueryLog) declareFile(s *Set) {
-	s.String(&l.File, "log-file", "file", "", "query log: a path, or - for standard output; none when empty")
-	declare(s, &l.FileMode, Option{
+	s.String(&l.Sink.Path, "log-file", "file", "", "query log: a path, or - for standard output; none when empty")
+	declare(s, &l.Sink.Mode, Option{
 		Name: "log-file-mode", Kind: "mode", Default: defaultFileMode,
 		Help: "permissions of new log files, in octal digits",
 	}, parseFileMode, formatFileMode)
-	declareWords(s, &l.Format, "log-format", "format of the query log", word[querylog.Format]{"json", querylog.JSON}, word[querylog.Format]{"text", querylog.Text})
+	declareWords(s, &l.Sink.Format, "log-format", "format of the query log", word[querylog.Format]{"json", querylog.JSON}, word[querylog.Format]{"text", querylog.Text})
 }
 
 // declareFilter adds --log-filter, whose conditions check validates.
 func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Filter) error) {
-	declare(s, &l.Filter, Option{
+	declare(s, &l.Options.Filter, Option{
 		Name: "log-filter", Kind: "conditions",
 		Help: "log only records that meet all of these conditions, for example " + example,
 	}, func(text string) (querylog.Filter, error) {
@@ -101,23 +88,23 @@ func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Fil
 
 // declareConditions adds the options for sampling, and for the files' limits.
 func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
-	s.Duration(&l.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
+	s.Duration(&l.Options.Sampling.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
 	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only records with more "+rows+" than this; 0: no condition")
-	s.Bool(&l.ErrorsOnly, "log-errors-only", "log only failures")
+	s.Bool(&l.Options.Sampling.Errors, "log-errors-only", "log only failures")
 	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many, at random, of the records that meet no other condition; 0: none, or all without conditions")
 	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most this many per second and "+digest+"; 0: no limit")
-	s.Bytes(&l.RotateSize, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
-	s.Duration(&l.RotateAge, "log-rotate-age", "0", "start a new log file at this age; 0: never")
-	s.Int(&l.RotateKeep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0: all")
-	declareWords(s, &l.Compress, "log-compress", "compression of rotated log files",
+	declareBytes(s, &l.Sink.Rotation.Bytes, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
+	s.Duration(&l.Sink.Rotation.Age, "log-rotate-age", "0", "start a new log file at this age; 0: never")
+	s.Int(&l.Sink.Rotation.Keep, "log-rotate-keep", "0", 0, "rotated log files to keep; 0: all")
+	declareWords(s, &l.Sink.Rotation.Compression, "log-compress", "compression of rotated log files",
 		word[querylog.Compression]{"none", querylog.Plain}, word[querylog.Compression]{"gzip", querylog.Gzip}, word[querylog.Compression]{"zstd", querylog.Zstd})
-	s.BytesUpTo(&l.RingBytes, "log-ring-bytes", "4MiB", 64<<10, 1<<30, "memory for the latest records, for /debug/querylog")
+	declareBytesUpTo(s, &l.Options.RingBytes, "log-ring-bytes", "4MiB", 64<<10, 1<<30, "memory for the latest records, for /debug/querylog")
 }
 
 // validate refuses an original statement that the redaction would omit.
 func (l *QueryLog) validate() error {
 	var errs []error
-	if l.Original && l.Redact != querylog.RedactNone {
+	if l.Options.OriginalText && l.Redact != querylog.RedactNone {
 		errs = append(errs, fmt.Errorf("--log-original shows nothing without --log-redact none: "+
 			"add it if the log may contain data of users, or omit --log-original"))
 	}
@@ -133,13 +120,13 @@ func (l *QueryLog) need(s *Set, http *HTTPAccess) {
 				shown = append(shown, name)
 			}
 		}
-		s.need("with --http off and without --log-file", func() bool { return l.File != "" || http.on() }, shown...)
+		s.need("with --http off and without --log-file", func() bool { return l.Sink.Path != "" || http.on() }, shown...)
 		s.need("with --http off", http.on, "log-ring-bytes")
 	}
-	s.need("without --log-file", func() bool { return l.File != "" }, "log-format")
-	path := func() bool { return l.File != "" && l.File != "-" }
+	s.need("without --log-file", func() bool { return l.Sink.Path != "" }, "log-format")
+	path := func() bool { return l.Sink.Path != "" && l.Sink.Path != "-" }
 	s.need("without --log-file with a path", path, "log-file-mode", "log-rotate-size", "log-rotate-age", "log-rotate-keep", "log-compress")
-	s.need("without --log-rotate-size or --log-rotate-age", func() bool { return l.RotateSize != 0 || l.RotateAge != 0 }, "log-rotate-keep", "log-compress")
+	s.need("without --log-rotate-size or --log-rotate-age", func() bool { return l.Sink.Rotation.Bytes != 0 || l.Sink.Rotation.Age != 0 }, "log-rotate-keep", "log-compress")
 }
 
 // defaultFileMode makes the log readable by its owner only.

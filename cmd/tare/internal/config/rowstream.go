@@ -67,7 +67,7 @@ func NewRowstream() *Rowstream {
 	s.need("without --tls-cert", func() bool { return c.TLSCert != "" }, "tls-client-ca")
 	s.need("unless --from-tls is verify-ca or verify-identity", func() bool { return verifies(c.FromTLS) }, "from-ca")
 	s.need("where --from-tls requires TLS", func() bool { return !c.FromTLS.Required() }, "from-public-key", "from-get-public-key")
-	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.File != "" }, "data-dir")
+	s.need("without --log-file: no other option keeps files there", func() bool { return c.Log.Sink.Path != "" }, "data-dir")
 	c.HTTPAccess.need(s)
 	c.Log.need(s, &c.HTTPAccess)
 	c.set = s

@@ -18,6 +18,8 @@ type Serve struct {
 	section
 	ConfigFile string
 
+	Gateway gateway.Options `json:"-"` // those that are options as they are; the wiring sets the others, functions among them
+
 	Listen          Address
 	Backend         Address
 	Control         ControlURL // Addr is "" if not set
@@ -28,9 +30,8 @@ type Serve struct {
 	Standby         Address // "" when there is none
 	StandbyAccounts string  // file
 
-	TLSCert, TLSKey string                // files; "": a certificate created at start
-	ClientTLS       gateway.ClientTLSMode // "": required if the backend connection requires TLS, otherwise preferred
-	TLSClientCA     string                // file
+	TLSCert, TLSKey string // files; "": a certificate created at start
+	TLSClientCA     string // file
 	BackendTLS      mysqlconn.TLSMode
 	BackendTLSCA    string // file; "": the system's authorities
 	BackendKey      ServerKey
@@ -38,21 +39,10 @@ type Serve struct {
 	CopiesTLS       *mysqlconn.TLSMode // nil: BackendTLS
 	CopiesKey       ServerKey
 
-	PlanCacheBytes     Bytes
-	StatementMemory    Bytes
-	CallSampleBytes    Bytes // 0: no sample
-	TagLabels          []string
-	TagValues          int
-	MaxConnections     int // 0: no limit
-	MaxUserConnections int // 0: no limit
-
-	MaxUnauthenticated           int // 0: no limit
-	MaxUnauthenticatedPerAddress int // 0: no limit
-
-	ConnectTimeout   time.Duration
-	HandshakeTimeout time.Duration
-	IdleTimeout      time.Duration // 0: none
-	CPUs             int           // event loops; 0: one per CPU
+	PlanCacheBytes   Bytes
+	CallSampleBytes  Bytes // 0: no sample
+	TagLabels        []string
+	TagValues        int
 	ReturnIdleMemory time.Duration // 0: never
 
 	TracesURL string // of an OTLP receiver; "": none
@@ -100,7 +90,7 @@ func NewServe() *Serve {
 	s.in("TLS")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
-	declareWords(s, &c.ClientTLS, "client-tls", "TLS of clients: required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required if --backend-tls is required or verifies, otherwise preferred",
+	declareWords(s, &c.Gateway.ClientTLS, "client-tls", "TLS of clients: required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required if --backend-tls is required or verifies, otherwise preferred",
 		word[gateway.ClientTLSMode]{"auto", ""}, word[gateway.ClientTLSMode]{"off", gateway.ClientTLSOff}, word[gateway.ClientTLSMode]{"preferred", gateway.ClientTLSPreferred},
 		word[gateway.ClientTLSMode]{"required", gateway.ClientTLSRequired}, word[gateway.ClientTLSMode]{"verify", gateway.ClientTLSVerify})
 	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")
@@ -113,23 +103,23 @@ func NewServe() *Serve {
 	sideTLS(s, &c.CopiesTLS, "copies-tls", "TLS towards the target of --copies")
 	c.CopiesKey.declare(s, "copies")
 	s.in("Memory and CPU")
-	s.Bytes(&c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
-	s.Bytes(&c.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
+	declareBytes(s, &c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
+	declareBytes(s, &c.Gateway.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
 	s.in("Pages")
-	s.Bytes(&c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags; 8MiB covers about half an hour; 0: none")
+	declareBytes(s, &c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags; 8MiB covers about half an hour; 0: none")
 	s.Lines(&c.TagLabels, "tag-labels", "key", "sqlcommenter tag whose values become labels of tare_tag_queries_total in /metrics and the history; up to 8 times")
 	s.IntUpTo(&c.TagValues, "tag-values", "100", 1, calls.MaxTagValues, "values of each of --tag-labels; further ones count as \"other\"")
 	s.in("Limits of connections")
-	s.Int(&c.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
-	s.Int(&c.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
-	s.Int(&c.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
-	s.Int(&c.MaxUnauthenticatedPerAddress, "max-unauthenticated-per-address", "512", 0, "connections per client address that are not logged in; 0: no limit")
-	s.Duration(&c.ConnectTimeout, "connect-timeout", "5s", "time limit for connecting to the backend")
-	s.Duration(&c.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
-	s.Duration(&c.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in a transaction; 0: never")
+	s.Int(&c.Gateway.MaxConnections, "max-connections", "4096", 0, "connections of all clients; 0: no limit")
+	s.Int(&c.Gateway.MaxUserConnections, "max-user-connections", "0", 0, "connections per user; 0: no limit")
+	s.Int(&c.Gateway.MaxUnauthenticated, "max-unauthenticated", "1024", 0, "connections that are not logged in; 0: no limit")
+	s.Int(&c.Gateway.MaxUnauthenticatedPer, "max-unauthenticated-per-address", "512", 0, "connections per client address that are not logged in; 0: no limit")
+	s.Duration(&c.Gateway.ConnectTimeout, "connect-timeout", "5s", "time limit for connecting to the backend")
+	s.Duration(&c.Gateway.HandshakeTimeout, "handshake-timeout", "10s", "time limit for a client's login")
+	s.Duration(&c.Gateway.IdleTimeout, "idle-timeout", "0", "close clients that send nothing for this long, also in a transaction; 0: never")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running statements may continue after SIGTERM")
 	s.in("Memory and CPU")
-	s.IntUpTo(&c.CPUs, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
+	s.IntUpTo(&c.Gateway.Loops, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
 	s.traces(&c.TracesURL)
 	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
 	c.HTTPAccess.declare(s)
@@ -159,9 +149,9 @@ func (c *Serve) need(s *Set) {
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
 	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
-		func() bool { return c.Log.File != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
-	s.need("with --client-tls off", func() bool { return c.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")
-	s.need("without --client-tls verify", func() bool { return c.ClientTLS == gateway.ClientTLSVerify }, "tls-client-ca")
+		func() bool { return c.Log.Sink.Path != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
+	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")
+	s.need("without --client-tls verify", func() bool { return c.Gateway.ClientTLS == gateway.ClientTLSVerify }, "tls-client-ca")
 	s.need("unless --backend-tls, --control-tls or --copies-tls is verify-ca or verify-identity", c.verifies, "backend-tls-ca")
 	s.need("if all connections to the backend have TLS", func() bool {
 		return !c.BackendTLS.Required() || c.Control.Addr != "" && !c.SideTLS(c.ControlTLS).Required()
@@ -194,7 +184,7 @@ func (c *Serve) Validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, errors.New("--tls-cert and --tls-key need each other"))
 	}
-	if c.TLSClientCA == "" && c.ClientTLS == gateway.ClientTLSVerify {
+	if c.TLSClientCA == "" && c.Gateway.ClientTLS == gateway.ClientTLSVerify {
 		errs = append(errs, errors.New("--client-tls verify needs --tls-client-ca"))
 	}
 	errs = append(errs, c.BackendKey.validate(), c.CopiesKey.validate())

@@ -13,9 +13,9 @@ func TestShares(t *testing.T) {
 			if _, err := c.Load(Input{Flags: map[string]string{"downstream": "http://127.0.0.1:1", name: text}}); err != nil {
 				t.Errorf("--%s %s: %v", name, text, err)
 			}
-			got := c.Hedge
+			got := c.Options.Hedge
 			if name != "hedge" {
-				got = c.Decoding.Compare
+				got = c.Options.Decoding.Compare
 			}
 			if got != want {
 				t.Errorf("--%s %s is %v, want %v", name, text, got, want)

@@ -17,12 +17,11 @@ type Store struct {
 	section
 	ConfigFile string
 
-	Bucket  bucketurl.URL // zero: not set
-	GRPC    Address       // "": off
-	Layout  blocksync.Layout
-	Tenants []string // empty: all
-	Shard   blocksync.Shard
-	Times   blocksync.TimeRange
+	Gateway storegateway.Options     // those that are options as they are; the wiring sets the others
+	API     storegateway.HTTPOptions // the same
+
+	Bucket bucketurl.URL // zero: not set
+	GRPC   Address       // "": off
 
 	QueryBytes      Bytes
 	ProcessBytes    Bytes
@@ -35,24 +34,12 @@ type Store struct {
 
 	TenantLimits string // file; "": none
 
-	MaxSeries     int // 0: no limit
-	MaxChunks     int // 0: no limit
-	MaxSamples    int // 0: bounded only by QueryBytes
-	QueryTimeout  time.Duration
-	LookbackDelta time.Duration
+	MaxSeries int // 0: no limit
+	MaxChunks int // 0: no limit
 
-	SyncInterval  time.Duration
-	DeletionDelay time.Duration
-	Partial       storegateway.Partial
-	Features      promapi.Features
-
-	Calls        BucketCalls
-	WriteTimeout time.Duration
+	Calls BucketCalls
 
 	TracesURL string // of an OTLP receiver; "": none
-
-	EagerHeaders bool
-	HeaderIdle   time.Duration
 
 	GRPCCert, GRPCKey, GRPCClientCA string // files
 	GRPCToken                       Token
@@ -70,56 +57,56 @@ func NewStore() *Store {
 	}, parseBucket, bucketurl.URL.String)
 	s.OptionalAddress(&c.HTTP, "http", "127.0.0.1:8317", "address for Prometheus' HTTP API, metrics and health; off for none")
 	s.OptionalAddress(&c.GRPC, "grpc", "off", "address for Thanos queriers (StoreAPI), such as 127.0.0.1:10901; off for none")
-	Enum(s, &c.Layout, "layout", "layout of the bucket; auto detects it",
+	Enum(s, &c.Gateway.Layout, "layout", "layout of the bucket; auto detects it",
 		blocksync.LayoutAuto, blocksync.LayoutPrometheus, blocksync.LayoutThanos, blocksync.LayoutMimir)
-	declare(s, &c.Tenants, Option{
+	declare(s, &c.Gateway.Tenants, Option{
 		Name: "tenants", Kind: "names",
 		Help: "comma-separated tenants of a mimir bucket to serve; all when empty",
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
-	declare(s, &c.Shard, Option{
+	declare(s, &c.Gateway.Shard, Option{
 		Name: "shard", Kind: "i/n", Default: "1/1",
 		Help: "part of the blocks to serve if n processes share a bucket",
 	}, blocksync.ParseShard, blocksync.Shard.String)
 	const timeKind = "time"
-	declare(s, &c.Times.Min, Option{
+	declare(s, &c.Gateway.Times.Min, Option{
 		Name: "min-time", Kind: timeKind,
 		Help: "serve no samples before this time: 2026-01-31T00:00:00Z, or a duration from now like -2w; all when empty",
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
-	declare(s, &c.Times.Max, Option{
+	declare(s, &c.Gateway.Times.Max, Option{
 		Name: "max-time", Kind: timeKind,
 		Help: "serve no samples after this time, in the same form; all when empty",
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.in("Memory and limits")
-	s.Bytes(&c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
-	s.Bytes(&c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
-	s.Bytes(&c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
+	declareBytes(s, &c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
+	declareBytes(s, &c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
+	declareBytes(s, &c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	c.DiskCache.declare(s, "")
 	c.Memcached.declare(s, "")
-	s.Bytes(&c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each; larger ones are written while their query runs")
-	s.Bytes(&c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
+	declareBytes(s, &c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each; larger ones are written while their query runs")
+	declareBytes(s, &c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
 	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits for each tenant, or client of a bucket without tenants; re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
-	s.Int(&c.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
-	s.Duration(&c.QueryTimeout, "query-timeout", "2m", "time limit of one query, queueing included")
-	s.Duration(&c.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
+	s.Int(&c.API.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
+	s.Duration(&c.API.Timeout, "query-timeout", "2m", "time limit of one query, queueing included")
+	s.Duration(&c.API.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.in("Bucket")
-	s.Duration(&c.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
-	s.Duration(&c.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
+	s.Duration(&c.Gateway.SyncInterval, "sync-interval", "1m", "interval between syncs of the bucket")
+	s.Duration(&c.Gateway.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
 	c.Calls.declare(s, "queue-timeout")
 	s.in("Memory and limits")
-	s.Duration(&c.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data, or leaves its request incomplete, for this long")
+	s.Duration(&c.API.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data, or leaves its request incomplete, for this long")
 	s.in("PromQL")
-	declare(s, &c.Features, Option{
+	declare(s, &c.API.Features, Option{
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
-	Enum(s, &c.Partial, "partial", "queries over blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny",
+	Enum(s, &c.Gateway.Partial, "partial", "queries over blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.in("Bucket")
-	s.Bool(&c.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
-	s.Duration(&c.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
+	s.Bool(&c.Gateway.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
+	s.Duration(&c.Gateway.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
 	s.traces(&c.TracesURL)
 	s.in("Memory and limits")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
@@ -135,7 +122,7 @@ func NewStore() *Store {
 		values:  "the values in matchers and expressions", rows: "series", digest: "digest", text: "matchers",
 	})
 	c.Diag.declare(s)
-	s.need("without --layout mimir", func() bool { return c.Layout == blocksync.LayoutMimir }, "tenants")
+	s.need("without --layout mimir", func() bool { return c.Gateway.Layout == blocksync.LayoutMimir }, "tenants")
 	s.need("with --http off", c.on, "enable-feature", "lookback-delta", "max-samples")
 	grpc := func() bool { return c.GRPC != "" }
 	s.need("with --grpc off", grpc, "grpc-tls-cert", "grpc-tls-key", "grpc-tls-client-ca", "grpc-token", "grpc-token-file")
@@ -189,18 +176,18 @@ func (c *Store) Validate() error {
 	if c.ProcessBytes < c.QueryBytes {
 		errs = append(errs, fmt.Errorf("--process-bytes %v is less than --query-bytes %v: no query could run", c.ProcessBytes, c.QueryBytes))
 	}
-	if c.QueryTimeout == 0 {
+	if c.API.Timeout == 0 {
 		errs = append(errs, errors.New("--query-timeout: want more than 0"))
 	}
 	errs = append(errs, c.Calls.validate("queue-timeout"))
 	errs = append(errs, c.Memcached.validate(""))
-	if c.WriteTimeout == 0 {
+	if c.API.WriteTimeout == 0 {
 		errs = append(errs, errors.New("--write-timeout: want more than 0"))
 	}
-	if c.SyncInterval < time.Second {
+	if c.Gateway.SyncInterval < time.Second {
 		errs = append(errs, errors.New("--sync-interval: want at least 1s"))
 	}
-	if c.Times.Validate() != nil {
+	if c.Gateway.Times.Validate() != nil {
 		errs = append(errs, errors.New("--max-time is before --min-time: no block would be served"))
 	}
 	if c.HTTP == "" && c.GRPC == "" {

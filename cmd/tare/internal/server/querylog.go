@@ -50,33 +50,13 @@ func (s *Server) OpenQueryLog() (err error) {
 // queryLogOptions returns the options of the query log without its sequence file.
 func (s *Server) queryLogOptions() querylog.Options {
 	c := s.Options.Server.Log
-	o := querylog.Options{
-		RingBytes:     int(c.RingBytes),
-		RingRedaction: c.Redact,
-		OriginalText:  c.Original,
-		MaxText:       int(c.MaxText),
-		MaxBind:       int(c.MaxValue),
-		Filter:        c.Filter,
-		Fields:        c.Fields,
-		Slog:          s.Log,
-		Sampling: querylog.Sampling{
-			SlowerThan:   c.SlowerThan,
-			MoreRowsThan: uint64(c.MoreRows),
-			Errors:       c.ErrorsOnly,
-			OneIn:        uint32(c.OneIn),
-			PerDigest:    uint32(c.PerDigest),
-		},
-	}
-	if c.File != "" {
-		o.Sinks = append(o.Sinks, querylog.SinkOptions{
-			Path:      c.File,
-			Format:    c.Format,
-			Mode:      c.FileMode,
-			Redaction: c.Redact,
-			Rotation: querylog.Rotation{
-				Bytes: int64(c.RotateSize), Age: c.RotateAge, Keep: c.RotateKeep, Compression: c.Compress,
-			},
-		})
+	o := c.Options
+	o.RingRedaction, o.Slog = c.Redact, s.Log
+	o.Sampling.MoreRowsThan, o.Sampling.OneIn, o.Sampling.PerDigest = uint64(c.MoreRows), uint32(c.OneIn), uint32(c.PerDigest)
+	if c.Sink.Path != "" {
+		sink := c.Sink
+		sink.Redaction = c.Redact
+		o.Sinks = append(o.Sinks, sink)
 	}
 	return o
 }
