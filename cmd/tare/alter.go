@@ -258,7 +258,7 @@ func (f *alterFlags) connection(cmd *cobra.Command, c *config.Alter, given map[s
 		o.Throttle.Gateway = o.Gateway
 	}
 	if !c.Queue {
-		o.Control, err = alterControl(c, []tabledef.Spec{{Schema: c.Schema, Name: c.Table}})
+		o.Control, err = alterControl(c, []tabledef.Spec{{Schema: c.Alter.Schema, Name: c.Alter.Table}})
 	}
 	return o, err
 }

@@ -156,17 +156,11 @@ func (h *historyService) open() error {
 	if err != nil {
 		return err
 	}
-	retention := h.cfg.Retention
-	retention.Bytes = int64(h.cfg.RetentionBytes)
-	archive, err := history.OpenArchive(history.ArchiveOptions{
-		Source: h.table, Dir: filepath.Join(dir, "series"), Labels: h.labels, State: h.server.Data.State,
-		Advance:  h.advance,
-		Tags:     h.tags,
-		Interval: h.cfg.Interval, LocalAge: h.cfg.LocalAge, LocalBytes: int64(h.cfg.LocalBytes), RollupAge: h.cfg.RollupAge,
-		MaxAhead:  h.cfg.MaxAhead,
-		Retention: retention,
-		Bucket:    h.bucket, Gateway: h.gateway, Log: h.server.Log,
-	})
+	options := h.cfg.Archive
+	options.Source, options.Dir, options.Labels, options.State = h.table, filepath.Join(dir, "series"), h.labels, h.server.Data.State
+	options.Advance, options.Tags = h.advance, h.tags
+	options.Bucket, options.Gateway, options.Log = h.bucket, h.gateway, h.server.Log
+	archive, err := history.OpenArchive(options)
 	if err != nil {
 		return err
 	}
@@ -189,7 +183,9 @@ func (h *historyService) openTable(dir string, state *localstate.Store) (err err
 }
 
 func (h *historyService) tableOptions() stmtstats.Options {
-	return stmtstats.Options{Bytes: int64(h.cfg.Bytes), MaxDigests: h.cfg.MaxDigests, MaxText: int(h.cfg.MaxText), Redaction: h.server.Options.Server.Log.Redact, Slog: h.server.Log}
+	o := h.cfg.Table
+	o.Redaction, o.Slog = h.server.Options.Server.Log.Redact, h.server.Log
+	return o
 }
 
 // historyLabels adds the instance: the previous one of the directory, so that a host may change its name, or
@@ -414,7 +410,7 @@ func (h *historyService) openSender(dir string) error {
 		Instances: h.remoteInstances,
 		File:      filepath.Join(dir, remoteWriteFile),
 		State:     h.server.Data.State,
-		Interval:  h.cfg.Interval,
+		Interval:  h.cfg.Archive.Interval,
 		Metadata:  func(metric string) (promlabel.MetricType, string) { return types[metric], help[metric] },
 		Log:       h.server.Log,
 	})

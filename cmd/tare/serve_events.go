@@ -58,7 +58,7 @@ func (h *historyService) events() []web.Event {
 				Text: fmt.Sprintf("%v. Statements are counted; samples are written as soon as that is possible, without a restart.", cause),
 			})
 		}
-		if ahead := h.archive.Ahead(); ahead > h.cfg.Interval {
+		if ahead := h.archive.Ahead(); ahead > h.cfg.Archive.Interval {
 			all = append(all, web.Event{
 				Time: h.archive.Now(), Name: "Clock set back", Grave: true,
 				Text: fmt.Sprintf("Samples continue after the newest ones, %s ahead of the system clock.", ahead.Round(time.Second)),
@@ -83,13 +83,13 @@ func (h *historyService) events() []web.Event {
 	if st.Evictions > 0 {
 		all = append(all, web.Event{
 			Time: st.LastEviction, Name: "Digests made room",
-			Text: fmt.Sprintf(`%d have so far, the last one then: their calls count on as digest="evicted". --history-max-digests is %d.`, st.Evictions, h.cfg.MaxDigests),
+			Text: fmt.Sprintf(`%d have so far, the last one then: their calls count on as digest="evicted". --history-max-digests is %d.`, st.Evictions, h.cfg.Table.MaxDigests),
 		})
 	}
 	if st.Untracked > 0 {
 		all = append(all, web.Event{
 			Name: "No place for digests",
-			Text: fmt.Sprintf(`%d calls since the start count as digest="other": more kinds of statements came than --history-max-digests %d lets in at once.`, st.Untracked, h.cfg.MaxDigests),
+			Text: fmt.Sprintf(`%d calls since the start count as digest="other": more kinds of statements came than --history-max-digests %d lets in at once.`, st.Untracked, h.cfg.Table.MaxDigests),
 		})
 	}
 	return all

@@ -155,7 +155,7 @@ func (s *service) callBytes() (n int64) {
 
 // attention returns what needs attention.
 func (s *service) attention() web.Attention {
-	return web.Attention{LeastLoad: s.cfg.AttentionLoad, Interval: s.cfg.History.Interval}
+	return web.Attention{LeastLoad: s.cfg.AttentionLoad, Interval: s.cfg.History.Archive.Interval}
 }
 
 // watchRises starts the detection of statements that became heavier, if a history is kept.

@@ -188,7 +188,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 	}
 	if s.cfg.History.Enabled() {
 		series := s.Data.File(filepath.Join("history", "series"))
-		if s.labels, err = historyLabels(s.cfg.History.Labels, series, s.cfg.Listen); err == nil {
+		if s.labels, err = historyLabels(s.cfg.History.Archive.Labels, series, s.cfg.Listen); err == nil {
 			err = history.CheckLabels(series, s.labels)
 		}
 		if err != nil {

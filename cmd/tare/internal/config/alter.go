@@ -21,20 +21,10 @@ type Alter struct {
 	OnKey ServerKey
 	TLSCA string // file; "" for the system's authorities
 
-	Schema, Table string
-	Queue         bool // several tables are altered, which a file names
-	Whole         bool // the command is about all tables of the server
+	Alter alter.Options `json:"-"` // those that are options as they are; the command sets the others
 
-	MaxLockWait time.Duration
-	LockTries   int
-	MaxInplace  Bytes
-	Workers     int
-	ChunkBytes  Bytes
-	MaxViewAge  time.Duration
-	Patience    time.Duration
-
-	KeepOld, RevertWindow time.Duration
-	OnEvent               string // shell command
+	Queue bool // several tables are altered, which a file names
+	Whole bool // the command is about all tables of the server
 
 	HTTPAccess
 
@@ -58,16 +48,16 @@ func NewAlter() *Alter {
 	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.in("How the table is changed")
-	s.Duration(&c.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds; the server ends it after twice that")
-	s.Int(&c.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
-	declareBytes(s, &c.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table with its indexes that the server may rebuild or index in place; 0: none")
-	s.Int(&c.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
-	declareBytes(s, &c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
-	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so its undo log")
-	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable server is awaited")
-	s.Duration(&c.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
-	s.Duration(&c.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table after the swap, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
-	s.String(&c.OnEvent, "on-event", "command", "", "shell command for each event, with a line of JSON on its standard input; killed after 30s")
+	s.Duration(&c.Alter.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds; the server ends it after twice that")
+	s.Int(&c.Alter.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
+	declareBytes(s, &c.Alter.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table with its indexes that the server may rebuild or index in place; 0: none")
+	s.Int(&c.Alter.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
+	declareBytes(s, &c.Alter.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	s.Duration(&c.Alter.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so its undo log")
+	s.Duration(&c.Alter.Patience, "patience", "1m", "how long an unreachable server is awaited")
+	s.Duration(&c.Alter.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
+	s.Duration(&c.Alter.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table after the swap, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
+	s.String(&c.Alter.OnEvent, "on-event", "command", "", "shell command for each event, with a line of JSON on its standard input; killed after 30s")
 	c.Throttle.declareAlter(s)
 	s.in("Control and progress")
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
@@ -76,7 +66,7 @@ func NewAlter() *Alter {
 	c.Diag.declare(s)
 	s.need("where --on-tls requires TLS", func() bool { return !c.OnTLS.Required() }, "on-public-key", "on-get-public-key")
 	s.need("unless --on-tls is verify-ca or verify-identity", func() bool { return verifies(c.OnTLS) }, "tls-ca")
-	s.need("with --keep-old 0", func() bool { return c.KeepOld > 0 }, "revert-window")
+	s.need("with --keep-old 0", func() bool { return c.Alter.KeepOld > 0 }, "revert-window")
 	c.HTTPAccess.need(s)
 	c.Throttle.need(s)
 	c.set = s
@@ -93,15 +83,15 @@ func (c *Alter) Validate() error {
 	var errs []error
 	if c.table != "" {
 		var err error
-		if c.Schema, c.Table, err = rowstream.ParseTable(c.table); err != nil {
+		if c.Alter.Schema, c.Alter.Table, err = rowstream.ParseTable(c.table); err != nil {
 			errs = append(errs, fmt.Errorf("--table: %w", err))
 		}
 	}
-	if c.MaxLockWait < time.Second || c.MaxLockWait%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("--max-lock-wait %v: servers count whole seconds; use 1s or more", c.MaxLockWait))
+	if c.Alter.MaxLockWait < time.Second || c.Alter.MaxLockWait%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--max-lock-wait %v: servers count whole seconds; use 1s or more", c.Alter.MaxLockWait))
 	}
-	if c.RevertWindow > c.KeepOld {
-		errs = append(errs, fmt.Errorf("--revert-window %v: the old table is kept for %v; raise --keep-old", c.RevertWindow, c.KeepOld))
+	if c.Alter.RevertWindow > c.Alter.KeepOld {
+		errs = append(errs, fmt.Errorf("--revert-window %v: the old table is kept for %v; raise --keep-old", c.Alter.RevertWindow, c.Alter.KeepOld))
 	}
 	if c.Control == "" {
 		errs = append(errs, errors.New("--control-socket is empty: use auto, off or a path"))
@@ -133,7 +123,7 @@ func (c *Alter) Ready() error {
 	if c.On.Addr == "" {
 		errs = append(errs, errors.New("--on is required, such as --on mysql://app@db1"))
 	}
-	if c.RevertWindow > 0 && c.Queue {
+	if c.Alter.RevertWindow > 0 && c.Queue {
 		errs = append(errs, errors.New("--revert-window and --queue exclude each other: tare alter revert reverts a table of a queue"))
 	}
 	switch {
@@ -147,11 +137,9 @@ func (c *Alter) Ready() error {
 
 // Options are those for package alter, without the server.
 func (c *Alter) Options() alter.Options {
-	o := alter.Options{
-		Schema: c.Schema, Table: c.Table, MaxLockWait: c.MaxLockWait, LockTries: c.LockTries, MaxInplace: int64(c.MaxInplace), Patience: c.Patience,
-		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), MaxViewAge: c.MaxViewAge, Throttle: c.Throttle.Options(), KeepOld: c.KeepOld, RevertWindow: c.RevertWindow, OnEvent: c.OnEvent,
-	}
-	if c.MaxInplace == 0 {
+	o := c.Alter
+	o.Throttle = c.Throttle.Options()
+	if o.MaxInplace == 0 {
 		o.MaxInplace = -1
 	}
 	return o

@@ -9,25 +9,15 @@ import (
 	"time"
 
 	"github.com/taredb/tare/history"
+	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/store/bucketurl"
 )
 
 // History are the options of a gateway's history.
 type History struct {
-	Bucket     bucketurl.URL // zero: no history
-	Interval   time.Duration
-	MaxDigests int               // 0: none are counted
-	MaxText    Bytes             // of a statement
-	Bytes      Bytes             // of the table of digests
-	Labels     map[string]string // may lack the instance
-
-	LocalAge   time.Duration
-	LocalBytes Bytes
-	RollupAge  time.Duration
-	MaxAhead   time.Duration
-
-	Retention      history.BucketRetention // Bytes is set separately
-	RetentionBytes Bytes
+	Bucket  bucketurl.URL          // zero: no history
+	Archive history.ArchiveOptions `json:"-"` // those that are options as they are, Labels without an instance; the wiring sets the others
+	Table   stmtstats.Options      `json:"-"` // the same; no MaxDigests: none are counted
 
 	QueryBytes   Bytes
 	ProcessBytes Bytes
@@ -47,22 +37,22 @@ func (c *History) declare(s *Set) {
 		Name: "bucket", Kind: "url",
 		Help: "keep the history of every statement as time series in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it statements are counted in memory since the start",
 	}, parseBucket, bucketurl.URL.String)
-	s.Duration(&c.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.Int(&c.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; further ones are counted together; 0: none, and no pages that require them")
-	declareBytes(s, &c.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
-	declareBytes(s, &c.MaxText, "history-max-text", "16KiB", 1<<10, "length at which statement texts are cut, at most 32KiB; shorter if long texts use an eighth of --history-bytes")
-	declare(s, &c.Labels, Option{
+	s.Duration(&c.Archive.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
+	s.Int(&c.Table.MaxDigests, "history-max-digests", "20000", 0, "digests (by schema, user and backend) counted separately; further ones are counted together; 0: none, and no pages that require them")
+	declareBytes(s, &c.Table.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
+	declareBytes(s, &c.Table.MaxText, "history-max-text", "16KiB", 1<<10, "length at which statement texts are cut, at most 32KiB; shorter if long texts use an eighth of --history-bytes")
+	declare(s, &c.Archive.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
 		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
 	}, parseLabels, formatLabels)
-	s.Duration(&c.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
-	declareBytes(s, &c.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size of blocks in --data-dir, beyond which the oldest is deleted, even if it was not uploaded")
-	s.Duration(&c.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
-	s.Duration(&c.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they get another instance label")
-	s.Duration(&c.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age (daily ones: --history-rollup-age); 0: never; not beside a compactor")
-	declareBytes(s, &c.RetentionBytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
-	s.Duration(&c.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
-	s.Bool(&c.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
+	s.Duration(&c.Archive.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
+	declareBytes(s, &c.Archive.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size of blocks in --data-dir, beyond which the oldest is deleted, even if it was not uploaded")
+	s.Duration(&c.Archive.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
+	s.Duration(&c.Archive.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back; beyond it they get another instance label")
+	s.Duration(&c.Archive.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age (daily ones: --history-rollup-age); 0: never; not beside a compactor")
+	declareBytes(s, &c.Archive.Retention.Bytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
+	s.Duration(&c.Archive.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
+	s.Bool(&c.Archive.Retention.DryRun, "history-retention-dry-run", "log what --history-retention would delete, and change nothing in the bucket")
 	declareBytes(s, &c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
 	declareBytes(s, &c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; others queue; label and series requests have another 1/16")
 	c.Calls.declare(s, "history-queue-timeout")
@@ -75,9 +65,9 @@ func (c *History) declare(s *Set) {
 		"history-queue-timeout", "bucket-timeout", "bucket-tries", "bucket-hedge", "history-cache-dir", "history-cache-size",
 		"history-cache-memcached", "history-cache-memcached-timeout", "history-remote-write", "history-remote-write-version",
 		"history-remote-write-token-file", "history-remote-write-tenant", "history-remote-write-ca")
-	s.need("without --history-retention or --history-retention-bytes", func() bool { return c.Retention.Age != 0 || c.RetentionBytes != 0 },
+	s.need("without --history-retention or --history-retention-bytes", func() bool { return c.Archive.Retention.Age != 0 || c.Archive.Retention.Bytes != 0 },
 		"history-retention-delay", "history-retention-dry-run")
-	s.need("with --history-max-digests 0", func() bool { return c.MaxDigests > 0 }, "history-bytes", "history-max-text")
+	s.need("with --history-max-digests 0", func() bool { return c.Table.MaxDigests > 0 }, "history-bytes", "history-max-text")
 }
 
 func (c *History) validate() (errs []error) {
@@ -85,25 +75,25 @@ func (c *History) validate() (errs []error) {
 		return nil
 	}
 	errs = c.RemoteWrite.validate()
-	if c.MaxDigests == 0 {
+	if c.Table.MaxDigests == 0 {
 		errs = append(errs, errors.New("--history-max-digests 0 leaves --bucket nothing to keep"))
 	}
-	if c.Interval < time.Second || c.Interval > time.Minute {
-		errs = append(errs, fmt.Errorf("--history-interval: want 1s to 1m, not %s", formatDuration(c.Interval)))
+	if c.Archive.Interval < time.Second || c.Archive.Interval > time.Minute {
+		errs = append(errs, fmt.Errorf("--history-interval: want 1s to 1m, not %s", formatDuration(c.Archive.Interval)))
 	}
-	if c.LocalAge < history.BlockRange {
+	if c.Archive.LocalAge < history.BlockRange {
 		errs = append(errs, fmt.Errorf("--history-local-age: want at least %s, the length of a block", formatDuration(history.BlockRange)))
 	}
-	if c.RollupAge < history.MinRollupAge {
+	if c.Archive.RollupAge < history.MinRollupAge {
 		errs = append(errs, fmt.Errorf("--history-rollup-age: want at least %s, as long as hours are kept", formatDuration(history.MinRollupAge)))
 	}
-	if age := max(history.MinRollupAge, c.LocalAge); c.Retention.Age != 0 && c.Retention.Age < age {
+	if age := max(history.MinRollupAge, c.Archive.LocalAge); c.Archive.Retention.Age != 0 && c.Archive.Retention.Age < age {
 		errs = append(errs, fmt.Errorf("--history-retention: want 0 or at least %s", formatDuration(age)))
 	}
-	if c.MaxAhead < history.MinMaxAhead {
+	if c.Archive.MaxAhead < history.MinMaxAhead {
 		errs = append(errs, fmt.Errorf("--history-max-ahead: want at least %s", formatDuration(history.MinMaxAhead)))
 	}
-	if c.Retention.Delay < history.MinRetentionDelay {
+	if c.Archive.Retention.Delay < history.MinRetentionDelay {
 		errs = append(errs, fmt.Errorf("--history-retention-delay: want at least %s, so that readers have forgotten a block before it is deleted", formatDuration(history.MinRetentionDelay)))
 	}
 	if err := c.Memcached.validate("history-"); err != nil {
@@ -123,7 +113,7 @@ func (c *History) validate() (errs []error) {
 
 // validateLabels checks the labels with the default one of the instance.
 func (c *History) validateLabels() error {
-	labels := maps.Clone(c.Labels)
+	labels := maps.Clone(c.Archive.Labels)
 	if labels == nil {
 		labels = make(map[string]string)
 	}

@@ -222,7 +222,7 @@ func (c *Serve) SideTLS(own *mysqlconn.TLSMode) mysqlconn.TLSMode {
 
 // CountsDigests reports whether calls are counted by digest: for a history, or for HTTP clients.
 func (c *Serve) CountsDigests() bool {
-	return c.History.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
+	return c.History.Table.MaxDigests > 0 && (c.History.Enabled() || c.HTTP != "")
 }
 
 func (c *Serve) validateStandby() (errs []error) {
