@@ -198,7 +198,7 @@ type alterFlags struct {
 // serve serves the metrics and the progress of a run until end is called.
 func (f *alterFlags) serve(ctx context.Context, c *config.Alter, o *alter.Options) (end func(), err error) {
 	f.pages.status, f.pages.metrics = o.Monitor.Status, []*copier.Metrics{&o.Monitor.Copy}
-	return f.pages.serve(ctx, newCopyServer("alter", c.HTTPAccess, o.Monitor, f.log), o.Gateway, c.Throttle.MaxP99)
+	return f.pages.serve(ctx, newCopyServer("alter", c.HTTPAccess, o.Monitor, f.log), o.Gateway, c.Throttle.Limits.MaxP99)
 }
 
 // screen returns what events are printed to.

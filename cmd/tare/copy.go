@@ -105,14 +105,14 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return runDump(ctx, c, o, once, log, stdout, stderr)
 	}
 	if c.From.IsDump() {
-		from, err := openDump(c.From.Dump, c.Patience)
+		from, err := openDump(c.From.Dump, c.Copy.Patience)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = from.Bucket.Close() }() // it was only read
 		o.From = copier.FromDump(from)
 	}
-	if !c.Selection.Empty() || c.From.IsDump() && len(c.Tables) == 0 {
+	if !c.Selection.Empty() || c.From.IsDump() && len(c.Copy.Tables) == 0 {
 		if err := resolveSchemas(ctx, c, &o, once, stdout, stderr); err != nil {
 			return err
 		}
@@ -129,12 +129,12 @@ func runCopy(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Logg
 		return printPlan(stdout, planned, once.json)
 	}
 	pages := copyPages{status: o.Metrics.Status, metrics: []*copier.Metrics{o.Metrics}}
-	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
+	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.Limits.MaxP99)
 	if err != nil {
 		return err
 	}
 	defer end()
-	screen := pages.recent.of(newCopyScreen(c.Tables, once.json, stdout, stderr))
+	screen := pages.recent.of(newCopyScreen(c.Copy.Tables, once.json, stdout, stderr))
 	o.Observe = screen.observe
 	report, err := copier.Run(ctx, o)
 	screen.close()
@@ -190,7 +190,7 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 	}
 	fromLeg.heap, toLeg.heap = &metrics.Heap.Connections, &metrics.Heap.Connections
 	source := fromLeg.server(c.From.MySQL)
-	source.Patience = c.Patience
+	source.Patience = c.Copy.Patience
 	from := copier.FromServer(source)
 	if c.From.Tare != "" {
 		remote, err := remoteOptions(c, fromLeg.authorities)
@@ -199,11 +199,10 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		}
 		from = copier.FromRemote(remote)
 	}
-	o := copier.Options{
-		From: from, To: toLeg.server(c.To.MySQL), Tables: c.Tables,
-		Workers: c.Workers, ChunkBytes: int64(c.ChunkBytes), Patience: c.Patience, StateSchema: c.StateSchema,
-		KeepIndexes: c.KeepIndexes, Follow: c.Follow, IgnoreStatements: c.Ignore, UntilCaughtUp: c.FollowUntil == config.FollowUntilCaughtUp, Verify: c.Verify, Throttle: copyThrottle(c, fromLeg), Metrics: metrics,
-	}
+	o := c.Copy
+	o.From, o.To = from, toLeg.server(c.To.MySQL)
+	o.UntilCaughtUp = c.FollowUntil == config.FollowUntilCaughtUp
+	o.Throttle, o.Metrics = copyThrottle(c, fromLeg), metrics
 	gateway, err := copyGateway(c)
 	if err != nil {
 		return o, err
@@ -212,15 +211,14 @@ func copyOptions(c *config.Copy) (copier.Options, error) {
 		o.Throttle.Gateway = gateway
 	}
 	o.Heartbeat = copier.HeartbeatOptions{Off: c.Heartbeat == config.HeartbeatOff, OnReplica: c.OnReplica}
-	if c.Follow {
-		o.MaxViewAge = c.MaxViewAge
+	if !o.Follow {
+		o.MaxViewAge = 0
 	}
 	if c.Cutover.On {
-		cutover := c.Cutover.Options()
+		cutover := c.Cutover.Options
 		cutover.Gateway, cutover.Back = gateway, source
 		o.Cutover = &cutover
 	}
-	o.Collations = c.Collations
 	if c.Selection.Empty() && !c.To.IsDump() {
 		o.Control, err = copyControl(c)
 	}
@@ -242,7 +240,7 @@ func throttleGateway(t *config.CopyThrottle) (g gatewayclient.Gateway, err error
 
 // copyThrottle returns the limits and the servers to poll: with the TLS options of the source.
 func copyThrottle(c *config.Copy, source leg) throttle.Options {
-	o := c.Throttle.Options()
+	o := c.Throttle.Limits
 	for _, replica := range c.Throttle.Replicas {
 		o.Replicas = append(o.Replicas, source.server(replica))
 	}

@@ -282,10 +282,10 @@ func copyControl(c *config.Copy) (string, error) {
 		return "", nil
 	case config.ControlAuto:
 		dir, err := copier.ControlDir()
-		if err != nil || len(c.Tables) == 0 {
+		if err != nil || len(c.Copy.Tables) == 0 {
 			return "", err
 		}
-		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Tables)), nil
+		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Copy.Tables)), nil
 	}
 	return c.Control, nil
 }
@@ -303,5 +303,5 @@ func splitControl(c *config.Copy) (string, error) {
 	for i, u := range c.Shards {
 		addrs[i] = string(u.Addr)
 	}
-	return filepath.Join(dir, copier.ControlName(strings.Join(addrs, ","), c.Tables)), nil
+	return filepath.Join(dir, copier.ControlName(strings.Join(addrs, ","), c.Copy.Tables)), nil
 }

@@ -46,7 +46,7 @@ func resolved(c *config.Copy, o *copier.Options, inv *inventory.Inventory, err e
 	if err != nil {
 		return err
 	}
-	c.Tables = o.Tables
+	c.Copy.Tables = o.Tables
 	if err := c.Clauses(o.Tables); err != nil {
 		return &usageError{err: err, try: "tare copy --help"}
 	}
@@ -71,7 +71,7 @@ func runDump(ctx context.Context, c *config.Copy, o copier.Options, once copyFla
 			return err
 		}
 	}
-	to, err := openDump(c.To.Dump, c.Patience)
+	to, err := openDump(c.To.Dump, c.Copy.Patience)
 	if once.dryRun && errors.Is(err, fs.ErrNotExist) { // its directory will be created
 		to.Bucket, err = objstore.NewInMemBucket(), nil
 	}
@@ -91,12 +91,12 @@ func runDump(ctx context.Context, c *config.Copy, o copier.Options, once copyFla
 		return err
 	}
 	pages := copyPages{status: o.Metrics.Status, metrics: []*copier.Metrics{o.Metrics}}
-	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.MaxP99)
+	end, err := pages.serve(ctx, newCopyServer("copy", c.HTTPAccess, o.Metrics, log), gateway, c.Throttle.Limits.MaxP99)
 	if err != nil {
 		return err
 	}
 	defer end()
-	screen := pages.recent.of(newCopyScreen(c.Tables, once.json, stdout, stderr))
+	screen := pages.recent.of(newCopyScreen(c.Copy.Tables, once.json, stdout, stderr))
 	o.Observe = screen.observe
 	report, err := copier.Dump(ctx, o, to)
 	screen.close()

@@ -62,7 +62,7 @@ func runSplit(ctx context.Context, c *config.Copy, once copyFlags, log *slog.Log
 	}
 	s := newCopyServer("copy", c.HTTPAccess, metrics[0], log)
 	s.Metrics.MustRegister(metrics[1:]...)
-	end, err := pages.serve(ctx, s, gateway, c.Throttle.MaxP99)
+	end, err := pages.serve(ctx, s, gateway, c.Throttle.Limits.MaxP99)
 	if err != nil {
 		return err
 	}
@@ -218,8 +218,8 @@ func splitHandover(c *config.Copy, split *copier.Split) error {
 		return err
 	}
 	source := from.server(c.From.MySQL)
-	source.Patience = c.Patience
-	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Lag, MaxPause: c.Cutover.Hold, Tries: c.Cutover.Tries})
+	source.Patience = c.Copy.Patience
+	return split.HandOver(cutover.HandoverOptions{Source: source, Lag: c.Cutover.Options.Lag, MaxPause: c.Cutover.Options.MaxPause, Tries: c.Cutover.Options.Tries})
 }
 
 // checkHandover returns an error if the source's account may not stop the writes at the end.

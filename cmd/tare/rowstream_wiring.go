@@ -68,9 +68,9 @@ func (s *rowstreamService) Open(ctx context.Context) error {
 	if s.source, err = binlog.OpenDirect(ctx, from.server(s.cfg.From)); err != nil {
 		return fmt.Errorf("connect to --from: %w", err)
 	}
-	if s.rows, err = wire.NewService(wire.ServiceOptions{
-		Server: s.source, Token: token, MaxSnapshots: s.cfg.MaxSnapshots, MaxWorkers: s.cfg.MaxWorkers, MaxFollows: s.cfg.MaxFollows, Log: s.Queries,
-	}); err != nil {
+	o := s.cfg.Service
+	o.Server, o.Token, o.Log = s.source, token, s.Queries
+	if s.rows, err = wire.NewService(o); err != nil {
 		return err
 	}
 	s.grpc = s.rows.NewServer(options...)

@@ -104,17 +104,17 @@ func (c *Alter) Validate() error {
 // declareAlter declares the limits of an ALTER TABLE by a copy.
 func (t *CopyThrottle) declareAlter(s *Set) {
 	s.in("Throttling and cutover")
-	s.Duration(&t.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
+	s.Duration(&t.Limits.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,
 		Help: "account on a replica whose lag is limited: mysql://user:password@host:port; can be repeated",
 	}, parseControlURLs, formatControlURLs)
-	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running at or below this; 0: no limit")
-	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running at or below this; 0: no limit")
+	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic, to pause clients during the swap and for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role operator to pause clients, viewer for --max-p99")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); the system's when empty")
-	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
+	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
 }
 
 // Ready reports what is missing to alter a table.
@@ -138,7 +138,7 @@ func (c *Alter) Ready() error {
 // Options are those for package alter, without the server.
 func (c *Alter) Options() alter.Options {
 	o := c.Alter
-	o.Throttle = c.Throttle.Options()
+	o.Throttle = c.Throttle.Limits
 	if o.MaxInplace == 0 {
 		o.MaxInplace = -1
 	}

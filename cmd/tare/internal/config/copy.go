@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/sqldigest"
@@ -27,7 +27,8 @@ type Copy struct {
 	Compress       CopyCompression // for tare://
 	TLSCA          string          // file; "": the system's authorities
 
-	Tables []tabledef.Spec // with the clauses of the options below
+	// Copy has those that are options as they are, the tables with the clauses of the options below; the command sets the others.
+	Copy copier.Options `json:"-"`
 
 	Sources []ControlURL      // several sources, in place of From
 	Merge   [][]tabledef.Spec // the tables of each of them
@@ -35,23 +36,12 @@ type Copy struct {
 	Shards []ControlURL      // several targets, in place of To
 	Split  [][]tabledef.Spec // the tables of each of them
 
-	Selection  inventory.Selection // of whole schemas, and of tables by patterns
-	Collations map[string]string   // of the source and those of the target in their place
+	Selection inventory.Selection // of whole schemas, and of tables by patterns
 
-	Workers     int
-	ChunkBytes  Bytes
-	Patience    time.Duration
-	StateSchema string
-	KeepIndexes bool
-	Follow      bool
 	FollowUntil FollowUntil
-	Ignore      []sqldigest.Digest // of statements in the log
 	Heartbeat   FollowHeartbeat
 	OnReplica   bool // heartbeats may be written to a replica's primary
-	MaxViewAge  time.Duration
 	Cutover     CopyCutover
-
-	Verify bool
 
 	Throttle CopyThrottle
 	Control  string // path of the control socket; "auto" or "off"
@@ -106,22 +96,22 @@ func NewCopy() *Copy {
 	s.Lines(&c.shards, "only-shard", "clause", "part of the rows to copy, by the CRC32 of a column: 'db.t1: id=1/4'; once per table")
 	s.Lines(&c.names, "columns", "clause", "columns to copy, optionally renamed: 'db.t1: id, name as title'; can be repeated per table")
 	s.in("How rows are copied")
-	s.Int(&c.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
-	declareBytes(s, &c.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
-	s.Duration(&c.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
-	s.String(&c.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
-	s.Bool(&c.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
+	s.Int(&c.Copy.Workers, "workers", "4", 1, "chunks to copy concurrently; each uses a connection to both servers")
+	declareBytes(s, &c.Copy.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
+	s.Duration(&c.Copy.Patience, "patience", "1m", "how long an unreachable source or target is awaited, in every phase")
+	s.String(&c.Copy.StateSchema, "state-schema", "schema", state.DefaultStateSchema, "schema in the target for the state of copies")
+	s.Bool(&c.Copy.KeepIndexes, "keep-indexes", "keep secondary indexes while rows are copied, instead of building them afterwards")
 	s.in("Changes")
-	s.Bool(&c.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
+	s.Bool(&c.Copy.Follow, "follow", "apply changes to the tables from the source's binary log, continuously")
 	Enum(s, &c.FollowUntil, "follow-until", "end of following: by tare copy ctl finish or a signal, or once the target has caught up", FollowUntilFinished, FollowUntilCaughtUp)
 	Enum(s, &c.Heartbeat, "heartbeat", "on: --follow writes a row to "+binlog.HeartbeatTable+" in each followed schema of the source every second and requires it in the log; off: the lag is inferred from positions",
 		HeartbeatOn, HeartbeatOff)
 	s.Bool(&c.OnReplica, "heartbeat-on-replica", "follow a replica: heartbeats are written to its primary with the account of --from")
-	s.Duration(&c.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads the source lives, and so how long an ALTER TABLE waits for it; without --follow all rows are read in one")
+	s.Duration(&c.Copy.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads the source lives, and so how long an ALTER TABLE waits for it; without --follow all rows are read in one")
 	s.Lines(&c.ignores, "ignore-statement", "digest", "digest of a statement in the binary log that stopped --follow and changes no copied table; can be repeated")
 	c.Cutover.declare(s)
 	s.in("Verification")
-	s.Bool(&c.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
+	s.Bool(&c.Copy.Verify, "verify", "compare all rows on both sides by checksums; on a finished copy, do only that; exit code 3 if rows differ")
 	c.Throttle.declare(s)
 	s.in("Control and progress")
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare copy ctl: auto for one in $XDG_RUNTIME_DIR/tare, a path, or off")
@@ -159,14 +149,14 @@ func (c *Copy) need(s *Set) {
 	s.need("without --schema", func() bool { return len(c.Selection.Schemas) > 0 }, "objects")
 	s.need("without --users", func() bool { return c.users }, "exclude-users", "grant-existing")
 	s.need("without --to-shard or --from-shard", func() bool { return len(c.Shards)+len(c.Sources) > 0 }, "shard-by")
-	s.need("without --follow", func() bool { return c.Follow }, "follow-until", "heartbeat", "heartbeat-on-replica", "max-view-age", "ignore-statement")
+	s.need("without --follow", func() bool { return c.Copy.Follow }, "follow-until", "heartbeat", "heartbeat-on-replica", "max-view-age", "ignore-statement")
 	s.need("with --heartbeat off", func() bool { return c.Heartbeat == HeartbeatOn }, "heartbeat-on-replica")
 	c.HTTPAccess.need(s)
 	c.Cutover.need(s, c)
-	s.need("without --max-p99 or --cutover", func() bool { return c.Throttle.MaxP99 > 0 || c.Cutover.On }, "gateway")
+	s.need("without --max-p99 or --cutover", func() bool { return c.Throttle.Limits.MaxP99 > 0 || c.Cutover.On }, "gateway")
 	c.Throttle.need(s)
-	s.need("without --throttle-query", func() bool { return c.Throttle.Query != "" }, "throttle-above")
-	s.need("without --max-threads-running or --throttle-query", func() bool { return c.Throttle.MaxThreadsRunning > 0 || c.Throttle.Query != "" }, "throttle-server")
+	s.need("without --throttle-query", func() bool { return c.Throttle.Limits.Query != "" }, "throttle-above")
+	s.need("without --max-threads-running or --throttle-query", func() bool { return c.Throttle.Limits.MaxThreadsRunning > 0 || c.Throttle.Limits.Query != "" }, "throttle-server")
 }
 
 // Values of --control-socket that are not paths.
@@ -218,8 +208,8 @@ func (c *Copy) Validate() error {
 	}
 	errs = append(errs, c.validateSelection()...)
 	errs = append(errs, c.validateDump()...)
-	if len(c.Tables) > 0 && c.Selection.Empty() {
-		errs = append(errs, c.Clauses(c.Tables))
+	if len(c.Copy.Tables) > 0 && c.Selection.Empty() {
+		errs = append(errs, c.Clauses(c.Copy.Tables))
 	}
 	errs = append(append(errs, c.validateMerge()...), c.validateSplit()...)
 	errs = append(errs, c.FromKey.validate(), c.ToKey.validate())
@@ -253,7 +243,7 @@ func (c *Copy) Ready() error {
 	if c.To.MySQL.Addr == "" && !c.To.IsDump() && len(c.Shards) == 0 {
 		errs = append(errs, errors.New("--to is required, such as --to mysql://app@db2"))
 	}
-	if len(c.Tables) == 0 && c.Selection.Empty() && !c.From.IsDump() {
+	if len(c.Copy.Tables) == 0 && c.Selection.Empty() && !c.From.IsDump() {
 		errs = append(errs, errors.New("--tables is required, such as --tables shop.orders,shop.items; or --schema shop"))
 	}
 	return errors.Join(errs...)
@@ -279,13 +269,13 @@ const (
 
 // validateFollow validates the options of following.
 func (c *Copy) validateFollow() (errs []error) {
-	c.Ignore = nil
+	c.Copy.IgnoreStatements = nil
 	for _, text := range c.ignores {
 		digest, err := sqldigest.Parse(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--ignore-statement: %w", err))
 		}
-		c.Ignore = append(c.Ignore, digest)
+		c.Copy.IgnoreStatements = append(c.Copy.IgnoreStatements, digest)
 	}
 	return append(errs, c.Cutover.validate(c)...)
 }

@@ -9,22 +9,18 @@ import (
 
 // CopyCutover are the options for switching clients once the target has caught up.
 type CopyCutover struct {
-	On            bool
-	Lag           time.Duration
-	Hold          time.Duration
-	Tries         int
-	ClosePinned   time.Duration
-	ReverseWindow time.Duration
+	On      bool
+	Options cutover.Options `json:"-"` // without the gateway and the source as a server to write to
 }
 
 func (o *CopyCutover) declare(s *Set) {
 	s.in("Cutover")
 	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it, and write their changes back for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only")
-	s.Duration(&o.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
-	s.Duration(&o.Hold, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then they resume where they were, and the cutover is retried")
-	s.Int(&o.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
-	s.Duration(&o.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before the gateway closes them; 0: do not switch")
-	s.Duration(&o.ReverseWindow, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
+	s.Duration(&o.Options.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
+	s.Duration(&o.Options.MaxPause, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then they resume where they were, and the cutover is retried")
+	s.Int(&o.Options.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
+	s.Duration(&o.Options.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before the gateway closes them; 0: do not switch")
+	s.Duration(&o.Options.Window, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
 }
 
 // need declares which options have no effect without others.
@@ -39,7 +35,7 @@ func (o *CopyCutover) need(s *Set, c *Copy) {
 
 func (o *CopyCutover) validate(c *Copy) (errs []error) {
 	const longest = 30 * time.Second // of a gateway's pause
-	if o.On && !c.Follow {
+	if o.On && !c.Copy.Follow {
 		errs = append(errs, errors.New("--cutover needs --follow"))
 	}
 	if o.On && c.FollowUntil == FollowUntilCaughtUp {
@@ -49,13 +45,8 @@ func (o *CopyCutover) validate(c *Copy) (errs []error) {
 		errs = append(errs, errors.New("--cutover with --gateway needs --from mysql://: it must be sure that the gateway's server is the one that is read, and writes to it afterwards; "+
 			"leave --cutover out, and switch by hand once the target has caught up: hold at the gateway, tare copy ctl finish, switch (docs/tasks/switch-clients.md)"))
 	}
-	if o.On && (o.Hold <= 0 || o.Hold > longest) {
+	if o.On && (o.Options.MaxPause <= 0 || o.Options.MaxPause > longest) {
 		errs = append(errs, errors.New("--cutover-hold: use more than 0 and at most 30s"))
 	}
 	return errs
-}
-
-// Options returns the options for the copier, without the gateway and the source as a server to write to.
-func (o *CopyCutover) Options() cutover.Options {
-	return cutover.Options{Lag: o.Lag, MaxPause: o.Hold, Tries: o.Tries, Window: o.ReverseWindow, ClosePinned: o.ClosePinned}
 }

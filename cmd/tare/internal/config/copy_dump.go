@@ -47,13 +47,13 @@ func (c *Copy) validateDump() (errs []error) {
 		return nil
 	}
 	refuse(writes && loads, "--from and --to are both dumps: copy the files with other tools, such as cp or aws s3 sync")
-	refuse(c.Follow, "--follow: a dump is of one point in time, and has no binary log")
+	refuse(c.Copy.Follow, "--follow: a dump is of one point in time, and has no binary log")
 	refuse(c.Cutover.On, "--cutover: clients cannot be switched to or from a dump")
 	refuse(c.users, "--users: a dump has no accounts, since their authentication strings are secrets; copy them from server to server, or create them by hand")
 	if writes {
 		refuse(len(c.names) > 0, "--columns: a dump has all columns; give it when the dump is loaded")
-		for i := range c.Tables {
-			t := &c.Tables[i]
+		for i := range c.Copy.Tables {
+			t := &c.Copy.Tables[i]
 			refuse(t.ToName != "" && t.Source() != t.Target(), fmt.Sprintf("--tables %s=%s: a dump has the names of the source; give others when it is loaded", t.Source(), t.Target()))
 		}
 		return errs

@@ -34,7 +34,7 @@ func (c *Copy) validateMerge() (errs []error) {
 	refuse(c.From.given(), "--from and --from-shard: give --from for one source, or --from-shard for each of several")
 	refuse(len(c.Shards) > 0, "--from-shard and --to-shard: merge the sources into one target, or split one source; for both, run one command after the other")
 	refuse(c.To.IsDump(), "--from-shard: several sources have no common point in time, as a dump does; dump each of them")
-	refuse(!c.Follow, "--from-shard requires --follow: the sources are read at different moments, and only the changes make the rows fit together; "+
+	refuse(!c.Copy.Follow, "--from-shard requires --follow: the sources are read at different moments, and only the changes make the rows fit together; "+
 		"--follow-until caught-up ends the copy once the target has caught up with all sources")
 	refuse(c.Cutover.On, "--from-shard excludes --cutover: the gateway switches the clients of one backend; "+
 		"pause the clients, run tare copy ctl finish, and start them with the target (docs/tasks/merge-tables.md)")
@@ -43,12 +43,12 @@ func (c *Copy) validateMerge() (errs []error) {
 	for i, u := range c.Sources {
 		refuse(slices.ContainsFunc(c.Sources[:i], func(other ControlURL) bool { return other.Addr == u.Addr }), fmt.Sprintf("--from-shard names %s twice", u.Addr))
 	}
-	if len(errs) > 0 || len(c.Tables) == 0 {
+	if len(errs) > 0 || len(c.Copy.Tables) == 0 {
 		return errs
 	}
 	parts, names := make([][]tabledef.Spec, len(c.Sources)), make([]string, len(c.Sources))
 	for i := range parts {
-		parts[i], names[i] = slices.Clone(c.Tables), string(c.Sources[i].Addr)
+		parts[i], names[i] = slices.Clone(c.Copy.Tables), string(c.Sources[i].Addr)
 	}
 	named := make(map[string]bool)
 	for _, clause := range c.splits {
@@ -62,8 +62,8 @@ func (c *Copy) validateMerge() (errs []error) {
 			errs = append(errs, fmt.Errorf("--shard-by: %w", err))
 		}
 	}
-	for i := range c.Tables {
-		name := c.Tables[i].Source()
+	for i := range c.Copy.Tables {
+		name := c.Copy.Tables[i].Source()
 		refuse(!named[name] && len(errs) == 0, fmt.Sprintf("--shard-by is missing for %[1]s: it says which source has which row, such as '%[1]s: hash(customer_id)' or '%[1]s: range(id, 1000000)'", name))
 	}
 	c.Merge = parts
@@ -73,6 +73,6 @@ func (c *Copy) validateMerge() (errs []error) {
 // SourcePart returns the options of the copy from one of several sources.
 func (c *Copy) SourcePart(i int) *Copy {
 	part := *c
-	part.From, part.Tables, part.Control = CopySource{MySQL: c.Sources[i]}, c.Merge[i], ControlOff
+	part.From, part.Copy.Tables, part.Control = CopySource{MySQL: c.Sources[i]}, c.Merge[i], ControlOff
 	return &part
 }

@@ -22,7 +22,7 @@ func kindList() string {
 
 // validateSelection reads the tables, schemas and patterns to copy.
 func (c *Copy) validateSelection() (errs []error) {
-	c.Tables, c.Selection, c.Collations = nil, inventory.Selection{}, nil
+	c.Copy.Tables, c.Selection, c.Copy.Collations = nil, inventory.Selection{}, nil
 	errs = append(errs, c.validateTables()...)
 	for _, text := range splitLists(c.schemas) {
 		switch {
@@ -67,7 +67,7 @@ func (c *Copy) validateTables() (errs []error) {
 	}
 	if len(named) > 0 {
 		var err error
-		if c.Tables, err = tabledef.ParseTables(strings.Join(named, ",")); err != nil {
+		if c.Copy.Tables, err = tabledef.ParseTables(strings.Join(named, ",")); err != nil {
 			errs = append(errs, fmt.Errorf("--tables: %w", err))
 		}
 	}
@@ -82,13 +82,13 @@ func (c *Copy) validateCollations() (errs []error) {
 			errs = append(errs, fmt.Errorf("--map-collation %q is not of the form collation=other", text))
 			continue
 		}
-		if c.Collations == nil {
-			c.Collations = make(map[string]string)
+		if c.Copy.Collations == nil {
+			c.Copy.Collations = make(map[string]string)
 		}
-		if c.Collations[from] != "" {
+		if c.Copy.Collations[from] != "" {
 			errs = append(errs, fmt.Errorf("--map-collation names %s twice", from))
 		}
-		c.Collations[from] = to
+		c.Copy.Collations[from] = to
 	}
 	return errs
 }
@@ -129,8 +129,8 @@ func (c *Copy) validateWhole() (errs []error) {
 	if !c.Selection.Empty() && c.From.Tare != "" {
 		errs = append(errs, errors.New("--schema and patterns in --tables need --from mysql://: tare rowstream lists no objects; name each table"))
 	}
-	for i := range c.Tables {
-		t := &c.Tables[i]
+	for i := range c.Copy.Tables {
+		t := &c.Copy.Tables[i]
 		if slices.Contains(c.Selection.Schemas, t.Schema) && t.ToName != "" {
 			errs = append(errs, fmt.Errorf("--tables %s.%s=…: --schema %s copies its tables under their names, since views, routines and triggers refer to them by name", t.Schema, t.Name, t.Schema))
 		}

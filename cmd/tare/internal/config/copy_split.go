@@ -36,26 +36,26 @@ func (c *Copy) validateSplit() (errs []error) {
 	refuse(len(c.Shards) > maxSplit, fmt.Sprintf("--to-shard is given %d times: at most %d targets are possible", len(c.Shards), maxSplit))
 	refuse(c.To.MySQL.Addr != "" || c.To.IsDump(), "--to and --to-shard: give --to for one target, or --to-shard for each of several")
 	refuse(c.From.IsDump(), "--to-shard: a dump has no binary log, which makes the parts consistent; load it into one server first")
-	refuse(!c.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
+	refuse(!c.Copy.Follow, "--to-shard requires --follow: each target reads its part at another moment, so that a row whose column changes could be in two targets or in none; "+
 		"--follow-until caught-up ends the copy once all targets have caught up")
 	if c.Cutover.On {
 		refuse(c.From.Tare != "", "--cutover with --to-shard requires --from mysql://: it locks the source's tables, and makes the source read-only")
 		refuse(c.OnReplica, "--cutover with --to-shard excludes --heartbeat-on-replica: making a replica read-only does not stop the writes to its primary")
 		refuse(c.Heartbeat == HeartbeatOff, "--cutover with --to-shard requires heartbeats, which prove that each target has everything: omit --heartbeat off")
-		c.Cutover.ReverseWindow = 0 // as config print shows it
-		refuse(c.Throttle.Gateway.set() && c.Throttle.MaxP99 == 0, "--cutover with --to-shard uses no --gateway: the gateway switches clients to one backend, and does not choose a shard per statement; "+
+		c.Cutover.Options.Window = 0 // as config print shows it
+		refuse(c.Throttle.Gateway.set() && c.Throttle.Limits.MaxP99 == 0, "--cutover with --to-shard uses no --gateway: the gateway switches clients to one backend, and does not choose a shard per statement; "+
 			"the source becomes read-only instead, and clients are then started with the targets (docs/tasks/split-a-table.md)")
 	}
 	refuse(!c.Selection.Empty() || c.users, "--to-shard requires --tables with names: --schema, --users and patterns are not divided")
 	for i, u := range c.Shards {
 		refuse(slices.ContainsFunc(c.Shards[:i], func(other ControlURL) bool { return other.Addr == u.Addr }), fmt.Sprintf("--to-shard names %s twice", u.Addr))
 	}
-	if len(errs) > 0 || len(c.Tables) == 0 {
+	if len(errs) > 0 || len(c.Copy.Tables) == 0 {
 		return errs
 	}
 	parts := make([][]tabledef.Spec, len(c.Shards))
 	for i := range parts {
-		parts[i] = slices.Clone(c.Tables)
+		parts[i] = slices.Clone(c.Copy.Tables)
 	}
 	named := make(map[string]bool)
 	for _, clause := range c.splits {
@@ -68,8 +68,8 @@ func (c *Copy) validateSplit() (errs []error) {
 		refuse(named[table], fmt.Sprintf("--shard-by names %s twice", table))
 		named[table] = true
 	}
-	for i := range c.Tables {
-		name := c.Tables[i].Source()
+	for i := range c.Copy.Tables {
+		name := c.Copy.Tables[i].Source()
 		refuse(c.From.Tare != "" && parts[0][i].Lookup != nil, "--shard-by lookup requires --from mysql://: the lookup table is read on the source's server")
 		refuse(!named[name] && len(errs) == 0, fmt.Sprintf("--shard-by is missing for %[1]s: such as '%[1]s: hash(id)', or '%[1]s: all' for all rows in each target", name))
 	}
@@ -80,6 +80,6 @@ func (c *Copy) validateSplit() (errs []error) {
 // Part returns the options of the copy to one of several targets.
 func (c *Copy) Part(i int) *Copy {
 	part := *c
-	part.To, part.Tables, part.Control, part.Cutover.On = CopyTarget{MySQL: c.Shards[i]}, c.Split[i], ControlOff, false
+	part.To, part.Copy.Tables, part.Control, part.Cutover.On = CopyTarget{MySQL: c.Shards[i]}, c.Split[i], ControlOff, false
 	return &part
 }

@@ -16,8 +16,8 @@ func TestSplitReverseWindow(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if c.Cutover.ReverseWindow != 0 {
-		t.Errorf("the window is %v", c.Cutover.ReverseWindow)
+	if c.Cutover.Options.Window != 0 {
+		t.Errorf("the window is %v", c.Cutover.Options.Window)
 	}
 	var text strings.Builder
 	if err := config.WriteYAML(&text, []*config.Set{c.Set()}); err != nil {

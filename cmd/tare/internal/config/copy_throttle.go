@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
 	"github.com/taredb/tare/internal/move/throttle"
@@ -14,44 +13,41 @@ import (
 
 // CopyThrottle are the options that control when a copy slows down.
 type CopyThrottle struct {
-	MaxLag            time.Duration
-	Replicas          []ControlURL
-	MaxThreadsRunning int
-	Query             string
-	Above             float64
-	Server            ControlURL // polled for Threads_running and Query; the source if not set
-	MaxP99            time.Duration
-	Gateway           GatewayURL
-	GatewayToken      Token
-	GatewayCA         string // file; "": the system's authorities
-	Patience          time.Duration
+	Limits       throttle.Options `json:"-"` // without the servers and the gateway to poll
+	Replicas     []ControlURL
+	Server       ControlURL // polled for Threads_running and Query; the source if not set
+	Gateway      GatewayURL
+	GatewayToken Token
+	GatewayCA    string // file; "": the system's authorities
 }
 
 func (t *CopyThrottle) declare(s *Set) {
 	s.in("Throttling")
-	s.Duration(&t.MaxLag, "max-lag", "0", "throttle to keep the lag of --replica below this; 0: no limit")
+	s.Duration(&t.Limits.MaxLag, "max-lag", "0", "throttle to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,
 		Help: "account on a replica of either side whose lag is limited: mysql://user:password@host:port; can be repeated",
 	}, parseControlURLs, formatControlURLs)
-	s.Int(&t.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running at or below this; 0: no limit")
-	s.String(&t.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")
-	declare(s, &t.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
+	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running at or below this; 0: no limit")
+	s.String(&t.Limits.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")
+	declare(s, &t.Limits.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
 	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from mysql://… when empty")
-	s.Duration(&t.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role viewer for --max-p99, operator for --cutover")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); the system's when empty")
-	s.Duration(&t.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
+	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
 }
 
 // need declares which options have no effect without others.
 func (t *CopyThrottle) need(s *Set) {
-	s.need("without --max-lag", func() bool { return t.MaxLag > 0 }, "replica")
+	s.need("without --max-lag", func() bool { return t.Limits.MaxLag > 0 }, "replica")
 	s.need("without --gateway", func() bool { return t.Gateway.set() }, "gateway-token", "gateway-token-file", "gateway-ca")
 	s.need("without --gateway https://…", func() bool { return t.Gateway.https() }, "gateway-ca")
 	s.need("without a limit of a throttle, such as --max-threads-running",
-		func() bool { return t.MaxLag > 0 || t.MaxThreadsRunning > 0 || t.Query != "" || t.MaxP99 > 0 }, "throttle-patience")
+		func() bool {
+			return t.Limits.MaxLag > 0 || t.Limits.MaxThreadsRunning > 0 || t.Limits.Query != "" || t.Limits.MaxP99 > 0
+		}, "throttle-patience")
 }
 
 // validate reports limits without a metric.
@@ -62,14 +58,14 @@ func (t *CopyThrottle) validate(from CopySource) []error {
 			errs = append(errs, errors.New(text))
 		}
 	}
-	pair(t.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
-	pair(t.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
+	pair(t.Limits.MaxLag > 0, len(t.Replicas) > 0, "--max-lag needs to know of whom: --replica mysql://user:password@host:port")
+	pair(t.Limits.MaxP99 > 0, t.Gateway.set(), "--max-p99 needs to know who measures it: --gateway http://host:8316")
 	gateway := gatewayclient.Gateway{URL: t.Gateway.Reveal()}
 	if t.GatewayToken.given() {
 		gateway.Token = mask // its file is read later
 	}
 	errs = append(errs, gateway.Validate())
-	asked := t.MaxThreadsRunning > 0 || t.Query != ""
+	asked := t.Limits.MaxThreadsRunning > 0 || t.Limits.Query != ""
 	pair(asked && (from.Tare != "" || from.IsDump()), t.Server.Addr != "", "--max-threads-running and --throttle-query without --from mysql://… need to know which server to ask: --throttle-server mysql://user:password@host:port")
 	return errs
 }
@@ -141,12 +137,4 @@ func parseGatewayURL(text string) (GatewayURL, error) {
 		return GatewayURL{}, errors.New("want http://host:port or https://host:port, with user:password@ if the gateway requires an account") // never repeats the value
 	}
 	return GatewayURL{NewSecret(text)}, nil
-}
-
-// Options returns the limits for the copier, without the servers and the gateway to poll.
-func (t *CopyThrottle) Options() throttle.Options {
-	return throttle.Options{
-		MaxLag: t.MaxLag, MaxThreadsRunning: t.MaxThreadsRunning, Query: t.Query, Above: t.Above,
-		MaxP99: t.MaxP99, Patience: t.Patience,
-	}
 }

@@ -129,7 +129,7 @@ func TestMerge(t *testing.T) {
 	if _, err := o.Load(config.Input{Flags: merge(nil)}); err != nil {
 		t.Fatal(err)
 	}
-	if p := o.SourcePart(1); string(p.From.MySQL.Addr) != "db4:3306" || len(p.Tables) != 1 || p.Control != config.ControlOff {
+	if p := o.SourcePart(1); string(p.From.MySQL.Addr) != "db4:3306" || len(p.Copy.Tables) != 1 || p.Control != config.ControlOff {
 		t.Errorf("the part of the second source: %+v", p.From)
 	}
 }

@@ -28,9 +28,7 @@ type Rowstream struct {
 
 	Token Token
 
-	MaxSnapshots int
-	MaxWorkers   int
-	MaxFollows   int
+	Service wire.ServiceOptions `json:"-"` // those that are options as they are; the wiring sets the others
 
 	Server
 }
@@ -51,9 +49,9 @@ func NewRowstream() *Rowstream {
 	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM): only clients with a certificate are served")
 	c.Token.declare(s, "", "token that clients must send")
 	s.in("Limits")
-	s.Int(&c.MaxSnapshots, "max-snapshots", "16", 1, "concurrent snapshots; a copy uses one")
-	s.Int(&c.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
-	s.Int(&c.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
+	s.Int(&c.Service.MaxSnapshots, "max-snapshots", "16", 1, "concurrent snapshots; a copy uses one")
+	s.Int(&c.Service.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
+	s.Int(&c.Service.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
 	s.in("")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
