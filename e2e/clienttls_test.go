@@ -24,7 +24,7 @@ func TestClientTLSRequired(t *testing.T) {
 				c.prepare(t)
 			}
 			saw := c.run(t, p.addr, testmysql.AppUser, "test", "plain", false)
-			for _, want := range []string{"3159", "Connections using insecure transport are prohibited: Tare requires TLS (--client-tls required)"} {
+			for _, want := range []string{"3159", "Connections using insecure transport are prohibited: Tare requires TLS (option client-tls required)"} {
 				if !strings.Contains(saw, want) {
 					t.Errorf("the client shows\n%s\nwant %q", saw, want)
 				}

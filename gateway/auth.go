@@ -375,7 +375,7 @@ func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 			"Tare does not request a password in clear over an insecure transport (method %s); connect with TLS", plugin)})
 	}
 	return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
-		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (--backend-tls)", plugin)})
+		"Tare does not pass a password that came over TLS to its backend in clear (method %s); enable TLS on the backend's leg (option backend-tls)", plugin)})
 }
 
 // checkClearResponse does the same for a password sent with the handshake response.

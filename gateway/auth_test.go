@@ -371,7 +371,7 @@ func TestClearPasswords(t *testing.T) {
 			switch {
 			case !ok:
 				t.Errorf("got %v, want a refusal", err)
-			case c.method != "" && (e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method "+c.method+"); enable TLS on the backend's leg (--backend-tls)")):
+			case c.method != "" && (e.Number != mysqlwire.ErrnoAccessDenied || !strings.Contains(e.Message, "in clear (method "+c.method+"); enable TLS on the backend's leg (option backend-tls)")):
 				t.Errorf("got %v, want error 1045 that names %s and says what to do", err, c.method)
 			}
 			if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {

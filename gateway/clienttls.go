@@ -84,7 +84,7 @@ func (l *login) checkClient() error {
 	if mode.required() && !l.clientSecure() {
 		l.srv.metrics.refusedInsecure.Add(1)
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoSecureTransport, msg: fmt.Sprintf(
-			"Connections using insecure transport are prohibited: Tare requires TLS (--client-tls %s)", mode)})
+			"Connections using insecure transport are prohibited: Tare requires TLS (option client-tls %s)", mode)})
 	}
 	if mode != ClientTLSVerify {
 		return nil
@@ -93,7 +93,7 @@ func (l *login) checkClient() error {
 		l.srv.metrics.refusedCertificate.Add(1)
 		return l.refuse(&clientError{
 			errno:  mysqlwire.ErrnoAccessDenied,
-			msg:    "Access denied: Tare requires a client certificate that --tls-client-ca verifies (--client-tls verify)",
+			msg:    "Access denied: Tare requires a client certificate that option tls-client-ca verifies (option client-tls verify)",
 			detail: err,
 		})
 	}

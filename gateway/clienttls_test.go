@@ -125,7 +125,7 @@ func TestRequiredWithoutBackendTLS(t *testing.T) {
 	back := testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) })
 	g := startGateway(t, back, func(o *gateway.Options) { o.ClientTLS = gateway.ClientTLSRequired })
 	_, err := testscript.Connect(t, g.addr)
-	if e, ok := testscript.ServerError(err); !ok || !strings.Contains(e.Message, "use --backend-tls off") {
+	if e, ok := testscript.ServerError(err); !ok || !strings.Contains(e.Message, "set option backend-tls to off") {
 		t.Errorf("got %v, want the reason and what to do", err)
 	}
 	g = startGateway(t, back, func(o *gateway.Options) {

@@ -250,7 +250,7 @@ func (s *session) interruptedIdle() error {
 		_ = s.sendError(0, s.killedError(), true)
 		return errKilled
 	case causes&causeDrainLimit != 0:
-		return s.notifyShutdown("a transaction was still open after --drain-timeout")
+		return s.notifyShutdown("a transaction was still open after the drain timeout (option drain-timeout)")
 	case causes&causeDrain != 0:
 		if s.modes.status.Has(mysqlwire.StatusInTrans) {
 			return s.clearDeadlines(causeDrain | causeMove)

@@ -74,7 +74,7 @@ func (l *login) unreachable(err error) *clientError {
 	case isGreeting:
 		e.msg = "Tare got no greeting from its backend: " + greeting.reason()
 	case !ok && isTimeout(err):
-		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (--connect-timeout)", l.srv.opts.ConnectTimeout)
+		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (option connect-timeout)", l.srv.opts.ConnectTimeout)
 	case !ok:
 		e.msg = "Tare cannot connect to its backend: " + publicReason(err)
 	case refused.Number == mysqlwire.ErrnoTooManyConnections:
@@ -104,7 +104,7 @@ func (l *login) secureBackend() error {
 	switch {
 	case mode.Required() && !offers:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
+			"Tare requires TLS to its backend (option backend-tls %s), which does not offer it; enable TLS on the backend or set option backend-tls to mirror", mode)})
 	case mode == mysqlconn.TLSPreferred && l.client.IsTLS() && !offers:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: Tare's backend no longer offers TLS; connect again"})
 	case !l.securesBackend():

@@ -80,8 +80,8 @@ func TestDrainLimit(t *testing.T) {
 	if n := g.Shutdown(context.Background()); n != 2 {
 		t.Errorf("Shutdown ended %d sessions, want 2", n)
 	}
-	if e, ok := testscript.ServerError(testwait.Receive(t, "the running statement's result", result)); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "--drain-timeout") {
-		t.Errorf("the running statement got %v, want error 1053 that names --drain-timeout", e)
+	if e, ok := testscript.ServerError(testwait.Receive(t, "the running statement's result", result)); !ok || e.Number != mysqlwire.ErrnoServerShutdown || !strings.Contains(e.Message, "option drain-timeout") {
+		t.Errorf("the running statement got %v, want error 1053 that names option drain-timeout", e)
 	}
 	wantShutdown(t, "the open transaction", open)
 }
@@ -94,7 +94,7 @@ func TestIdleTimeout(t *testing.T) {
 	c.Seq = 0
 	p, err := c.ReadMessage(1 << 16)
 	var e mysqlwire.Err
-	if err != nil || e.Decode(p) != nil || !strings.Contains(string(e.Message), "--idle-timeout") {
+	if err != nil || e.Decode(p) != nil || !strings.Contains(string(e.Message), "option idle-timeout") {
 		t.Errorf("the idle client received %q, %v", p, err)
 	}
 }

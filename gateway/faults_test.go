@@ -66,7 +66,7 @@ func TestBackendFaults(t *testing.T) {
 			_ = c.WriteMessage(testscript.Greeting())
 			_, _ = c.ReadMessage(1 << 16)
 			_, _ = c.ReadMessage(1 << 16)
-		}, false, mysqlwire.ErrnoNetRead, "no response within 5s (--handshake-timeout)"},
+		}, false, mysqlwire.ErrnoNetRead, "no response within 5s (option handshake-timeout)"},
 		{"asks without end", func(c *mysqlconn.Conn) {
 			_ = c.WriteMessage(testscript.Greeting())
 			for {
@@ -111,7 +111,7 @@ func TestBackendFaults(t *testing.T) {
 				}
 			})
 			g := startGateway(t, backend, func(o *gateway.Options) {
-				if strings.Contains(c.text, "--handshake-timeout") {
+				if strings.Contains(c.text, "option handshake-timeout") {
 					o.HandshakeTimeout = 5 * time.Second // the other logins have to finish within it
 				}
 			})
@@ -267,7 +267,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	if err == nil && reply[0] != mysqlwire.MarkErr { // the greeting
 		reply, err = c.ReadMessage(1 << 16)
 	}
-	if err != nil || !bytes.Contains(reply, []byte("--handshake-timeout")) {
+	if err != nil || !bytes.Contains(reply, []byte("option handshake-timeout")) {
 		t.Errorf("got %q, %v; want an error that names the time-out", reply, err)
 	}
 }

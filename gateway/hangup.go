@@ -15,7 +15,7 @@ func (x *relayer) overdue() bool {
 // endIdle sends an idle client the reason why its session ends.
 func (x *relayer) endIdle(seq uint8, what string) error {
 	_ = x.sendError(seq, &clientError{errno: x.idleErrno(), msg: fmt.Sprintf(
-		"The client was disconnected by Tare because of inactivity: %s for %v (--idle-timeout)", what, x.srv.opts.IdleTimeout)}, true)
+		"The client was disconnected by Tare because of inactivity: %s for %v (option idle-timeout)", what, x.srv.opts.IdleTimeout)}, true)
 	return fmt.Errorf("%w: %s for %v", errIdle, what, x.srv.opts.IdleTimeout)
 }
 
@@ -37,7 +37,7 @@ func (x *relayer) interruptedBusy() error {
 		_ = x.sendError(1, x.killedError(), true)
 		return errKilled
 	case causes&causeDrainLimit != 0:
-		return x.notifyShutdown("a command did not arrive within --drain-timeout")
+		return x.notifyShutdown("a command did not arrive within the drain timeout (option drain-timeout)")
 	case causes&causeIdle != 0 && x.overdue():
 		return x.endIdle(1, "the rest of a command did not arrive")
 	case causes&causeMove != 0 && x.phase.Load() != phaseBusy: // no part of the command was forwarded
@@ -59,7 +59,7 @@ func (x *relayer) interruptedRelay() error {
 	case causes&causeDrainLimit != 0:
 		x.killStatement()
 		x.endWith(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: fmt.Sprintf(
-			"Tare is shutting down: the statement did not finish within %v (--drain-timeout)", x.srv.opts.DrainTimeout)})
+			"Tare is shutting down: the statement did not finish within %v (option drain-timeout)", x.srv.opts.DrainTimeout)})
 		return errDrained
 	}
 	return x.clearDeadlines(causeDrain | causeIdle | causeMove)

@@ -118,7 +118,7 @@ func (s *Server) probe(ctx context.Context, t *target) error {
 	c, err := mysqlsession.OpenBare(ctx, cfg)
 	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && refused.Number == mysqlwire.ErrnoAccessDenied {
 		s.deniedControl.Do(func() {
-			s.opts.Diag.Warn("the --control account is denied at the backend", "addr", t.Addr, "error", err)
+			s.opts.Diag.Warn("the control account is denied at the backend", "addr", t.Addr, "error", err)
 		})
 		return nil
 	}

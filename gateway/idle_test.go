@@ -41,7 +41,7 @@ func TestIdleTimeoutEndsWhatWaits(t *testing.T) {
 				got = append(got, conn.Buffered()...)
 				conn.Discard(len(conn.Buffered()))
 			}
-			if !bytes.Contains(got, []byte(c.text)) || !bytes.Contains(got, []byte("--idle-timeout")) {
+			if !bytes.Contains(got, []byte(c.text)) || !bytes.Contains(got, []byte("option idle-timeout")) {
 				t.Errorf("got %q, want the reason %q", got, c.text)
 			}
 		})

@@ -318,7 +318,7 @@ var (
 	ErrNoSession   = errors.New("the session has ended")
 	ErrOtherNow    = errors.New("the session executes another command now, or none")
 	ErrNotSent     = errors.New("the statement is not at the backend: kill the session")
-	ErrNoKill      = errors.New("a statement is killed through the control account: set --control, or kill the session")
+	ErrNoKill      = errors.New("a statement is killed through the control account: set option control, or kill the session")
 	ErrBeingKilled = errors.New("the statement is being killed")
 )
 

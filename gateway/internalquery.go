@@ -167,7 +167,7 @@ func (s *session) resolveUser(fill func() error) (*clientError, error) {
 
 func (s *session) tooManyConnections(user []byte) *clientError {
 	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
-		"User '%s' already has more than %d active connections through Tare (--max-user-connections)",
+		"User '%s' already has more than %d active connections through Tare (option max-user-connections)",
 		user, s.srv.opts.MaxUserConnections)}
 }
 

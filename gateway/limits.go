@@ -29,11 +29,11 @@ func (u *unauthenticated) acquire(addr netip.Addr, m *metrics) *clientError {
 	switch {
 	case u.max > 0 && u.total >= u.max:
 		m.refusedUnauthenticated.Add(1)
-		e.msg = fmt.Sprintf("Too many connections: %d are not logged in yet (--max-unauthenticated)", u.total)
+		e.msg = fmt.Sprintf("Too many connections: %d are not logged in yet (option max-unauthenticated)", u.total)
 		return e
 	case u.maxPer > 0 && u.from[addr] >= u.maxPer:
 		m.refusedAddress.Add(1)
-		e.msg = fmt.Sprintf("Too many connections: %d from this address are not logged in yet (--max-unauthenticated-per-address)", u.maxPer)
+		e.msg = fmt.Sprintf("Too many connections: %d from this address are not logged in yet (option max-unauthenticated-per-address)", u.maxPer)
 		return e
 	}
 	u.total++
@@ -164,7 +164,7 @@ func (s *Server) boundByFiles() {
 	files := s.opts.OpenFiles
 	s.maxByFiles = max((files-reservedFiles)/sessionFiles, 1)
 	if n := s.opts.MaxConnections; n > files/sessionFiles {
-		s.opts.Diag.Warn("open files limit is below twice --max-connections: clients are refused before it is reached",
+		s.opts.Diag.Warn("open files limit is below twice the option max-connections: clients are refused before it is reached",
 			"limit", files, "max_connections", n, "accepted", s.maxByFiles)
 	}
 }

@@ -127,11 +127,11 @@ func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error
 	case clients == ClientTLSOff && (has || !mode.Required()):
 	case mode == mysqlconn.TLSPreferred && !has && clients.required():
 		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: fmt.Sprintf(
-			"Tare requires TLS of clients (--client-tls %s) and mirrors its backend, which does not offer it; enable TLS on the backend or use --backend-tls off", clients)})
+			"Tare requires TLS of clients (option client-tls %s) and mirrors its backend, which does not offer it; enable TLS on the backend or set option backend-tls to off", clients)})
 	case mode == mysqlconn.TLSPreferred && !has:
 	case mode.Required() && !has:
 		return 0, l.refuse(&clientError{errno: mysqlwire.ErrnoNetRead, msg: fmt.Sprintf(
-			"Tare requires TLS to its backend (--backend-tls %s), which does not offer it; enable TLS on the backend or use --backend-tls mirror", mode)})
+			"Tare requires TLS to its backend (option backend-tls %s), which does not offer it; enable TLS on the backend or set option backend-tls to mirror", mode)})
 	default:
 		offered |= mysqlwire.CapSSL // the gateway always has a certificate
 	}
@@ -217,7 +217,7 @@ func (l *login) admit() error {
 // clientDisconnected ends a login whose client did not respond.
 func (l *login) clientDisconnected(err error) error {
 	if isTimeout(err) {
-		limit := fmt.Sprintf("%v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
+		limit := fmt.Sprintf("%v (option handshake-timeout)", l.srv.opts.HandshakeTimeout)
 		if time.Now().Before(l.deadline) {
 			limit = time.Since(l.asked).Round(time.Second).String()
 		}
@@ -237,7 +237,7 @@ func (l *login) clientDisconnected(err error) error {
 func (l *login) backendError(doing string, err error) *clientError {
 	reason := publicReason(err)
 	if isTimeout(err) {
-		reason = fmt.Sprintf("no response within %v (--handshake-timeout)", l.srv.opts.HandshakeTimeout)
+		reason = fmt.Sprintf("no response within %v (option handshake-timeout)", l.srv.opts.HandshakeTimeout)
 	} else if errors.Is(err, io.EOF) {
 		reason = "it closed the connection"
 	}

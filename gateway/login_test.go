@@ -92,8 +92,8 @@ func TestUnauthenticatedLimits(t *testing.T) {
 		change func(*gateway.Options)
 		text   string
 	}{
-		"total":       {func(o *gateway.Options) { o.MaxUnauthenticated = 3 }, "--max-unauthenticated)"},
-		"per address": {func(o *gateway.Options) { o.MaxUnauthenticatedPer = 3 }, "--max-unauthenticated-per-address)"},
+		"total":       {func(o *gateway.Options) { o.MaxUnauthenticated = 3 }, "option max-unauthenticated)"},
+		"per address": {func(o *gateway.Options) { o.MaxUnauthenticatedPer = 3 }, "option max-unauthenticated-per-address)"},
 		"open files":  {func(o *gateway.Options) { o.OpenFiles = 128 + 3*2 }, "file descriptors for 3"},
 	} {
 		t.Run(name, func(t *testing.T) {

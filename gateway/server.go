@@ -163,7 +163,7 @@ func (s *Server) enroll(ses *session) *clientError {
 	if limit := s.opts.MaxConnections; limit > 0 && len(s.registry.sessions) >= limit {
 		s.metrics.refusedLimit.Add(1)
 		return &clientError{errno: mysqlwire.ErrnoTooManyConnections, msg: fmt.Sprintf(
-			"Too many connections: Tare serves at most %d (--max-connections)", limit)}
+			"Too many connections: Tare serves at most %d (option max-connections)", limit)}
 	}
 	if len(s.registry.sessions) >= s.maxByFiles {
 		s.metrics.refusedFiles.Add(1)

@@ -82,7 +82,7 @@ const (
 )
 
 // ErrNoStandby reports that there is no second server to switch to.
-var ErrNoStandby = errors.New("the gateway has no standby: start it with --standby and --standby-accounts")
+var ErrNoStandby = errors.New("the gateway has no standby: start it with the options standby and standby-accounts")
 
 // Pause pauses all sessions: it stops new commands and waits until no session is within a statement or a
 // transaction. The pause ends automatically d after the call, unless a switch was done by then. Switch, which

@@ -140,7 +140,7 @@ func (n *next) bring(ctx context.Context, here sessionState, c *carried, p *prep
 func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client, error) {
 	password, ok := s.srv.opts.Password(s.modes.user)
 	if !ok {
-		return nil, fmt.Errorf("user %q is not in the file of accounts (--standby-accounts)", s.modes.user)
+		return nil, fmt.Errorf("user %q is not in the file of accounts (option standby-accounts)", s.modes.user)
 	}
 	nc, err := s.srv.dial(ctx, to.Addr)
 	if err != nil {

@@ -154,7 +154,7 @@ func (e *greetingError) reason() string {
 	case e.sent != nil:
 		return "it is not a MySQL server, but " + kindOf(e.sent)
 	case isTimeout(e.err):
-		return fmt.Sprintf("it sent nothing within %v (--handshake-timeout); is it a MySQL server?", e.waited)
+		return fmt.Sprintf("it sent nothing within %v (option handshake-timeout); is it a MySQL server?", e.waited)
 	case errors.Is(e.err, io.EOF):
 		return "it closed the connection before its greeting"
 	}

@@ -108,7 +108,7 @@ func (r *bucketRetainer) run(ctx context.Context) {
 }
 
 // errCompactor is the error of a bucket in which another process deletes blocks.
-var errCompactor = errors.New("a compactor owns the bucket: set its retention instead of --history-retention")
+var errCompactor = errors.New("a compactor owns the bucket: set its retention instead of option history-retention")
 
 // once marks and deletes expired blocks and rollups.
 func (r *bucketRetainer) once(ctx context.Context) error {

@@ -238,8 +238,8 @@ func TestCheckConfig(t *testing.T) {
 		{users, "", ""},
 		{"", accounts, ""},
 		{users, accounts, "excludes basic_auth_users"},
-		{"nope.yaml", "", "--web-config-file: "},
-		{"", "nope.yaml", "--web-accounts-file: read accounts: "},
+		{"nope.yaml", "", "option web-config-file: "},
+		{"", "nope.yaml", "option web-accounts-file: read accounts: "},
 		{write("typo.yaml", "basic_auth_user: {dba: secret}\n"), "", "line 1: want the web configuration"},
 		{others, "", "can be written by every user"},
 	} {

@@ -263,7 +263,7 @@ func TestConfigHandler(t *testing.T) {
 	if err := CheckConfig(name, ""); err == nil {
 		t.Error("a malformed file passes the check")
 	}
-	if err := CheckConfig("", filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "--web-accounts-file") {
+	if err := CheckConfig("", filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "option web-accounts-file") {
 		t.Errorf("no accounts file: %v", err)
 	}
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)

@@ -95,10 +95,10 @@ func (f configFile) handler(h http.Handler) (http.Handler, error) {
 		now, err := f.read()
 		switch {
 		case err != nil:
-			plain(w, http.StatusInternalServerError, "--web-config-file cannot be read: see the log")
+			plain(w, http.StatusInternalServerError, "the file of option web-config-file cannot be read: see the log")
 			return
 		case limiter != nil && !limiter.Allow():
-			plain(w, http.StatusTooManyRequests, "too many requests: see rate_limit in --web-config-file")
+			plain(w, http.StatusTooManyRequests, "too many requests: see rate_limit in the file of option web-config-file")
 			return
 		}
 		for name, value := range now.HTTPConfig.Header {
@@ -130,7 +130,7 @@ func (f configFile) serve(l net.Listener, s *http.Server) error {
 			return nil, err
 		}
 		if now == nil {
-			return nil, errors.New("--web-config-file has no certificate any more")
+			return nil, errors.New("the file of option web-config-file has no certificate any more")
 		}
 		now.NextProtos = s.TLSConfig.NextProtos
 		return now, nil
@@ -149,13 +149,13 @@ func NewGate(config, accountsFile string, log *slog.Logger) (*access.Gate, error
 	case accountsFile != "":
 		g, err := access.NewGate(accountsFile, log)
 		if err != nil {
-			return nil, fmt.Errorf("--web-accounts-file: %w", err)
+			return nil, fmt.Errorf("option web-accounts-file: %w", err)
 		}
 		return g, nil
 	case config != "":
 		g, err := access.NewUsersGate(config, usersOf, log)
 		if err != nil {
-			return nil, fmt.Errorf("--web-config-file: %w", err)
+			return nil, fmt.Errorf("option web-config-file: %w", err)
 		}
 		return g, nil
 	}
@@ -169,16 +169,16 @@ func CheckConfig(config, accountsFile string) error {
 		err = toolkit.Validate(config)
 	}
 	if err != nil {
-		return fmt.Errorf("--web-config-file: %w", err)
+		return fmt.Errorf("option web-config-file: %w", err)
 	}
 	if accountsFile == "" {
 		return nil
 	}
 	if len(c.Users) > 0 {
-		return errors.New("--web-accounts-file excludes basic_auth_users in --web-config-file: move those accounts, with the same hashes")
+		return errors.New("option web-accounts-file excludes basic_auth_users in the file of option web-config-file: move those accounts, with the same hashes")
 	}
 	if err := access.CheckFile(accountsFile); err != nil {
-		return fmt.Errorf("--web-accounts-file: %w", err)
+		return fmt.Errorf("option web-accounts-file: %w", err)
 	}
 	return nil
 }
@@ -202,9 +202,9 @@ func (s *Server) warnIfOpen(at net.Addr) {
 	switch {
 	case s.router.gate.Open() && c.TLSConfig.ClientAuth != "RequireAndVerifyClientCert":
 		s.pages.log.Warn("HTTP server without accounts is open to other machines: every client is an operator; "+
-			"set --web-accounts-file", "address", at.String())
+			"set option web-accounts-file", "address", at.String())
 	case !c.TLSConfig.IsEnabled():
 		s.pages.log.Warn("HTTP server without TLS is open to other machines: passwords and tokens can be intercepted; "+
-			"set tls_server_config in --web-config-file", "address", at.String())
+			"set tls_server_config in the file of option web-config-file", "address", at.String())
 	}
 }

@@ -342,7 +342,7 @@ func (d *serverCounts) addTables(ctx context.Context, counts CountSource, names 
 		row := tableRow{Name: t.Schema + "." + t.Name, Rows: "about " + short(float64(t.Rows)), Data: bytesText(float64(t.DataBytes))}
 		if t.Missing {
 			row.Rows, row.Data = noValue, noValue
-			row.Indexes = []string{"The table does not exist, or the --control account may not see it."}
+			row.Indexes = []string{"The table does not exist, or the control account may not see it."}
 		}
 		for j := range t.Indexes {
 			x := &t.Indexes[j]

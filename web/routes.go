@@ -105,7 +105,7 @@ func (d *router) add(r Route) {
 
 // deny responds to an account that may not call an endpoint.
 func (d *router) deny(w http.ResponseWriter, r *http.Request, why access.Denial) {
-	try := []string{"Log in with such an account.", "Ask the operator for a change in --web-accounts-file."}
+	try := []string{"Log in with such an account.", "Ask the operator for a change of the file of option web-accounts-file."}
 	if why.Status == http.StatusTooManyRequests {
 		try = []string{"Wait, then log in with the right password.", "Look at the log for the address and the account of failed logins."}
 	}

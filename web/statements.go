@@ -118,7 +118,7 @@ func sourceNotes(v *view, source string, from, to time.Time, notes []string) []s
 		if from.IsZero() {
 			what = "No history is kept, and there was no statement since the start."
 		}
-		all = append(all, what+" Start tare serve with --bucket to keep one.")
+		all = append(all, what+" Set option bucket to keep one.")
 	case statements.SourceSamples:
 		if least := max(v.span.Length()/100, time.Minute); from.After(v.span.From.Add(least)) && !from.After(v.span.To) {
 			all = append(all, "The history starts at "+moment(from)+" "+utc+": values cover the time since then.")

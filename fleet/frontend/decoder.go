@@ -31,5 +31,5 @@ func (x *exchange) chooseDecoding() {
 func (f *Frontend) reportDifference(d activeseries.Difference) {
 	f.metrics.differences.Inc()
 	f.latest.recordDifference(d)
-	f.diag.Error("the decoders do not agree; --decoder chooses between them", "difference", d.String())
+	f.diag.Error("the decoders do not agree; option decoder chooses between them", "difference", d.String())
 }

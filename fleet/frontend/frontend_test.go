@@ -386,7 +386,7 @@ func TestBudgets(t *testing.T) {
 	}
 	l = newFleet(t, true, func(o *Options) { o.MergeBytes = 100 }, hasSeries(1000), hasSeries(10))
 	r = l.get("")
-	if got := r.errorText(t); r.code != http.StatusRequestEntityTooLarge || !strings.Contains(got, "--merge-bytes") {
+	if got := r.errorText(t); r.code != http.StatusRequestEntityTooLarge || !strings.Contains(got, "option merge-bytes") {
 		t.Errorf("status %d: %s", r.code, got)
 	}
 }

@@ -56,7 +56,7 @@ func newMetrics() *metrics {
 		late:        prometheus.NewCounter(counter("late_errors_total", "Responses that failed after their status was sent; body and trailer report the error.")),
 		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Shard requests by outcome."), []string{"outcome"}),
 		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Shard requests retried.")),
-		hedges:      prometheus.NewCounter(counter("hedges_total", "Second requests for a request's slowest shard, within --hedge.")),
+		hedges:      prometheus.NewCounter(counter("hedges_total", "Second requests for a request's slowest shard, within the time of option hedge.")),
 		hedgesWon:   prometheus.NewCounter(counter("hedges_won_total", "Second requests for a slow shard that were faster than the first.")),
 		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics received from shards (in) and sent to clients (out)."), []string{"direction"}),
 		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of shard bodies, decompressed (in), and of responses, compressed (out)."), []string{"direction"}),

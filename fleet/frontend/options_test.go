@@ -117,10 +117,10 @@ func TestStatuses(t *testing.T) {
 		text string
 	}{
 		"a status":     {&StatusError{Code: http.StatusNotFound, Part: "1_of_2", Text: "gone"}, http.StatusNotFound, "shard 1_of_2: gone"},
-		"duplicates":   {&activeseries.BudgetError{What: "duplicates", Allowed: 5}, http.StatusRequestEntityTooLarge, "--merge-bytes"},
+		"duplicates":   {&activeseries.BudgetError{What: "duplicates", Allowed: 5}, http.StatusRequestEntityTooLarge, "option merge-bytes"},
 		"counts":       {&activeseries.BudgetError{What: "counts", Allowed: 5}, http.StatusRequestEntityTooLarge, "a label with fewer values"},
-		"histograms":   {&activeseries.BudgetError{What: "histograms", Allowed: 5}, http.StatusRequestEntityTooLarge, "--merge-bytes"},
-		"the response": {&activeseries.BudgetError{What: "response", Allowed: 5}, http.StatusRequestEntityTooLarge, "--response-bytes"},
+		"histograms":   {&activeseries.BudgetError{What: "histograms", Allowed: 5}, http.StatusRequestEntityTooLarge, "option merge-bytes"},
+		"the response": {&activeseries.BudgetError{What: "response", Allowed: 5}, http.StatusRequestEntityTooLarge, "option response-bytes"},
 		"reported":     {&activeseries.ReportedError{Shard: "1", Text: "boom"}, http.StatusBadGateway, "boom"},
 		"another":      {errors.New("boom"), http.StatusBadGateway, "boom"},
 	} {

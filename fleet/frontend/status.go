@@ -77,13 +77,13 @@ func (f *Frontend) statusOf(ctx context.Context, err error) *StatusError {
 func budgetAdvice(what string) string {
 	switch what {
 	case "duplicates":
-		return "ask with a narrower selector; the server's --merge-bytes bounds it"
+		return "ask with a narrower selector; the server's option merge-bytes bounds it"
 	case "counts":
-		return "count by a label with fewer values, or ask with a narrower selector; the server's --merge-bytes bounds it"
+		return "count by a label with fewer values, or ask with a narrower selector; the server's option merge-bytes bounds it"
 	case "histograms":
-		return "ask with a narrower selector; the server's --merge-bytes bounds it"
+		return "ask with a narrower selector; the server's option merge-bytes bounds it"
 	}
-	return "ask with a narrower selector, with limit=, or for counts with count_by=; the server's --response-bytes bounds it"
+	return "ask with a narrower selector, with limit=, or for counts with count_by=; the server's option response-bytes bounds it"
 }
 
 // errorOf returns the error that a downstream's response represents, or nil for a successful one, whose body

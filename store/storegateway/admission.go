@@ -112,7 +112,7 @@ type QueueError struct{ After time.Duration }
 
 // Error implements error. The text names the flags to raise.
 func (e *QueueError) Error() string {
-	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise --queue-timeout or --process-bytes", e.After)
+	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise the options queue-timeout or process-bytes", e.After)
 }
 
 // CheckTenant returns ErrNoTenant or ErrBadTenant if a request of the tenant, "" for none, cannot be served.

@@ -74,11 +74,11 @@ func newRequests() *Requests {
 			Help: "Requests that failed at a limit: query-bytes, process-bytes, queue-timeout, queue-full, tenant-queue, max-series or max-chunks.",
 		}, []string{"reason"}),
 		slow: prometheus.NewDesc("tare_store_slow_clients_total",
-			"Clients disconnected that took no data, or left their request incomplete, for --write-timeout.", []string{"protocol"}, nil),
+			"Clients disconnected that took no data, or left their request incomplete, for the time of option write-timeout.", []string{"protocol"}, nil),
 		held: prometheus.NewDesc("tare_store_waiting_responses_bytes",
 			"Encoded responses that wait for their clients: over HTTP, and those of LabelNames and LabelValues over gRPC.", nil, nil),
 		unbuffered: prometheus.NewDesc("tare_store_unbuffered_responses_total",
-			"Responses written while their query was running: HTTP streams, and those without room in --response-bytes.", nil, nil),
+			"Responses written while their query was running: HTTP streams, and those without room in the bytes of option response-bytes.", nil, nil),
 		frames:    prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
 		protocols: make(map[string]Protocol),
 	}

@@ -126,7 +126,7 @@ func TestQueueTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, respond := getJSON(t, base+countAll+"up", "")
-	if text := fmt.Sprint(respond["error"]); code != http.StatusServiceUnavailable || respond["errorType"] != "unavailable" || !strings.Contains(text, "--queue-timeout") {
+	if text := fmt.Sprint(respond["error"]); code != http.StatusServiceUnavailable || respond["errorType"] != "unavailable" || !strings.Contains(text, "queue-timeout") {
 		t.Errorf("%d %v", code, respond)
 	}
 	if _, _, err := teststore.Receive(storepb.NewStoreClient(teststore.Dial(t, storeapi.New(g, storeapi.Options{}).NewServer())).Series(t.Context(), teststore.Everything())); status.Code(err) != codes.Unavailable {
