@@ -36,7 +36,7 @@ func NewMerge(parts []Options, names []string, control string, observe func(tele
 	if err != nil {
 		return nil, err
 	}
-	s.merges = true
+	s.merges, s.meeting = true, nil
 	for i, p := range s.parts {
 		p.from, p.last.From = names[i], names[i]
 	}

@@ -37,6 +37,7 @@ func TestRowsPhase(t *testing.T) {
 			{Chunk: rowstream.Chunk{Upto: at}, Copied: true, Rows: 3}, {Chunk: rowstream.Chunk{Number: 1, After: at}},
 		}})
 	p := &rowsPhase{job: j}
+	r := newReading(p)
 	m := &monitor{job: j, phase: telemetry.RunPreparing}
 	shows := func(phase tabledef.Phase, rows int64, chunks int) {
 		t.Helper()
@@ -47,7 +48,7 @@ func TestRowsPhase(t *testing.T) {
 	}
 	takes := func(do act, table int) (s step) {
 		t.Helper()
-		if s = p.next(); s.do != do || s.table != table {
+		if s = r.next(); s.do != do || s.table != table {
 			t.Fatalf("%v of table %d, want %v of %d", s.do, s.table, do, table)
 		}
 		return s
@@ -55,16 +56,16 @@ func TestRowsPhase(t *testing.T) {
 	shows(tabledef.Copying, 0, 0)
 	m.copies(p)
 	shows(tabledef.Copying, 0, 0) // the state is not read yet
-	p.resume(t.Context())
+	p.resume(t.Context(), r)
 	shows(tabledef.Copying, 3, 1)
 	s := takes(copyChunk, 1)
 	if progress := p.add(s.table, s.chunk, 7, 70); progress.Rows != 25 {
 		t.Errorf("progress with %d rows, want 25", progress.Rows)
 	}
-	p.notify(func(m *machine) { m.wasCopied(1) })
+	r.notify(func(m *machine) { m.wasCopied(1) })
 	shows(tabledef.Indexing, 10, 2)
 	takes(buildIndexes, 1)
-	p.notify(func(m *machine) { m.wasIndexed(1) })
+	r.notify(func(m *machine) { m.wasIndexed(1) })
 	takes(stop, 0)
 	shows(tabledef.Finished, 10, 2)
 	if status := m.status(); status.Phase != telemetry.RunCopying || status.Tables[0].Rows != 15 || status.Tables[1].Bytes != 70 {

@@ -18,19 +18,17 @@ import (
 // live for at most Options.MaxViewAge, each for one worker and one table. A view must be later than the
 // snapshot, and nothing else is required of it; see doc.go.
 
-// The rowsPhase copies the rows. Its workers take their steps from the machine.
+// The rowsPhase copies the rows to one target. It has the counts of that target; its reading reads the rows, for this target alone or for
+// several of a Split.
 type rowsPhase struct {
 	*job
 	snapshot rowstream.View
 
 	lastKeys []mysqlwire.TextRow // of the tables; nil: unknown
-	sizes    []tabledef.Sizing   // of the chunks
 	before   []int               // chunks copied by earlier runs, by table
 
 	mu         sync.Mutex
-	changed    sync.Cond // signaled on each event of the machine
-	machine    *machine  // nil before the first step
-	err        error     // the first error
+	reading    *reading // nil before it starts
 	rows       []int64
 	bytes      []int64 // by this run
 	estimates  []telemetry.Estimate
@@ -38,51 +36,34 @@ type rowsPhase struct {
 	started    time.Time // when copying rows started
 }
 
-// run runs the workers until the machine returns stop.
+// run copies the rows that are missing in the target.
 func (p *rowsPhase) run(ctx context.Context) error {
-	p.resume(ctx)
-	for i, t := range p.tables {
-		p.o.Observe(telemetry.Event{
-			Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: p.before[i], Rows: p.copied(i), RowsEstimate: t.Source.RowsEstimate,
-		})
+	if m := p.o.part.rows(); m != nil {
+		return m.run(ctx, p.o.part.number, p)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var workers sync.WaitGroup
-	for i := range p.o.Workers {
-		workers.Go(func() {
-			w := newWorker(p, i)
-			defer w.close()
-			if err := w.work(ctx); err != nil {
-				p.fail(err)
-				cancel()
-			}
-		})
-	}
-	workers.Wait()
-	return p.err
+	return newReading(p).run(ctx)
 }
 
-// resume has the machine start where earlier runs have stopped.
-func (p *rowsPhase) resume(ctx context.Context) {
+// resume counts what earlier runs have copied, and shows the progress of a reading from here on.
+func (p *rowsPhase) resume(ctx context.Context, r *reading) {
 	p.findLastKeys(ctx)
 	p.mu.Lock() // status may be requested concurrently
 	defer p.mu.Unlock()
-	p.changed.L = &p.mu
-	progress := make([]tableProgress, len(p.tables))
 	p.rows, p.bytes, p.before = make([]int64, len(p.tables)), make([]int64, len(p.tables)), make([]int, len(p.tables))
 	p.estimates = make([]telemetry.Estimate, len(p.tables))
 	for i, t := range p.tables {
-		progress[i], p.rows[i] = progressOf(t)
-		p.before[i] = progress[i].done
+		var progress tableProgress
+		progress, p.rows[i] = progressOf(t)
+		p.before[i] = progress.done
 		p.resumeEstimate(i, t)
 	}
-	p.rowsBefore, p.started = slices.Clone(p.rows), time.Now()
-	p.sizes = make([]tabledef.Sizing, len(p.tables))
-	for i := range p.sizes {
-		p.sizes[i].Short = p.o.Throttle.Limited()
-	}
-	p.machine = newMachine(progress, p.o.Workers)
+	p.rowsBefore, p.started, p.reading = slices.Clone(p.rows), time.Now(), r
+}
+
+// has reports whether an earlier run has copied a chunk of a table.
+func (p *rowsPhase) has(table, chunk int) bool {
+	chunks := p.tables[table].State.Chunks
+	return chunk < len(chunks) && chunks[chunk].Copied
 }
 
 // progressOf returns the state from which the machine resumes the table.
@@ -104,50 +85,11 @@ func progressOf(t *tabledef.Table) (p tableProgress, rows int64) {
 	return p, rows
 }
 
-// nextChunk returns the next chunk to cut, after the last one.
-func (p *rowsPhase) nextChunk(number int) rowstream.Chunk {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.machine.tables[number].next
-}
-
-// fail records the first error and ends the run.
-func (p *rowsPhase) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil || errors.Is(p.err, context.Canceled) {
-		p.err = err
-	}
-	p.machine.fail()
-	p.changed.Broadcast()
-}
-
-// next blocks until there is a step for a worker.
-func (p *rowsPhase) next() step {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		s := p.machine.next()
-		if s.do != wait {
-			return s
-		}
-		p.changed.Wait()
-	}
-}
-
 // copied returns the number of rows of a table in the target.
 func (p *rowsPhase) copied(table int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.rows[table]
-}
-
-// notify applies an event to the machine and wakes all workers.
-func (p *rowsPhase) notify(event func(*machine)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	event(p.machine)
-	p.changed.Broadcast()
 }
 
 // findLastKeys finds the last keys of the tables that are still to be copied, for the estimates of their rows. Those that are not found leave them unknown.
@@ -178,18 +120,19 @@ func (p *rowsPhase) resumeEstimate(i int, t *tabledef.Table) {
 
 // result returns the number of rows and chunks of a table in the target, and the number of chunks that earlier runs have copied.
 func (p *rowsPhase) result(table int) (rows int64, chunks, before int) {
-	return p.copied(table), p.machine.tables[table].chunks, p.before[table]
+	_, chunks, _ = p.reading.progress(table)
+	return p.copied(table), chunks, p.before[table]
 }
 
 // show adds the progress of a table to its status, unless copying has not started.
 func (p *rowsPhase) show(table int, s *telemetry.TableStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.machine == nil {
+	if p.reading == nil {
 		return
 	}
-	m := &p.machine.tables[table]
-	s.Phase, s.Rows, s.Bytes, s.Chunks, s.ChunksCopied = string(m.phase), p.rows[table], p.bytes[table], m.chunks, m.done
+	phase, chunks, done := p.reading.progress(table)
+	s.Phase, s.Rows, s.Bytes, s.Chunks, s.ChunksCopied = string(phase), p.rows[table], p.bytes[table], chunks, done
 	if c := p.count(table); c.Copied {
 		s.RowsEstimate, s.RowsDeviation = c.Rows, new(int64)
 	} else if c.Sampled {
@@ -200,8 +143,16 @@ func (p *rowsPhase) show(table int, s *telemetry.TableStatus) {
 // count returns the progress of a table. p.mu must be locked.
 func (p *rowsPhase) count(i int) telemetry.TableCount {
 	c := p.estimates[i].Count(p.rows[i], p.tables[i].Source)
-	c.Copied = p.machine.tables[i].phase != tabledef.Copying
+	phase, _, _ := p.reading.progress(i)
+	c.Copied = phase != tabledef.Copying
 	return c
+}
+
+// begin starts the estimate of a table's rows with its first chunk.
+func (p *rowsPhase) begin(table int, upto mysqlwire.TextRow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.estimates[table].Begin(p.tables[table].Source, upto, p.lastKeys[table])
 }
 
 // add counts a chunk that was copied, and returns the progress with it.
@@ -223,7 +174,7 @@ func (p *rowsPhase) progress() *telemetry.CopyProgress {
 
 // sum returns the progress of copying rows. p.mu must be locked.
 func (p *rowsPhase) sum() *telemetry.CopyProgress {
-	if p.machine == nil {
+	if p.reading == nil {
 		return nil
 	}
 	var rows, bytes int64
@@ -252,4 +203,111 @@ func readError(t *tabledef.Table, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use --restart", err, t.Spec.Source())
+}
+
+// A reading reads the rows of tables once, for the targets of one or several phases. Its workers take their steps from the machine. Several
+// phases are of one source and have the same tables; the first one's connection and options are used to read.
+type reading struct {
+	phases []*rowsPhase
+	tables []*tabledef.Table   // of the first phase
+	bounds []tabledef.RowBound // of the rows that are read
+	sizes  []tabledef.Sizing   // of the chunks
+
+	mu      sync.Mutex
+	changed sync.Cond // signaled on each event of the machine
+	machine *machine
+	err     error // the first error
+}
+
+func newReading(phases ...*rowsPhase) *reading {
+	first := phases[0]
+	r := &reading{phases: phases, tables: first.tables, sizes: make([]tabledef.Sizing, len(first.tables))}
+	r.changed.L = &r.mu
+	progress := make([]tableProgress, len(r.tables))
+	for i, t := range r.tables {
+		progress[i], _ = progressOf(&tabledef.Table{Spec: t.Spec, State: recordedBy(phases, i)})
+		r.bounds = append(r.bounds, t.Bound)
+		r.sizes[i].Short = r.limited()
+	}
+	r.machine = newMachine(progress, first.o.Workers)
+	return r
+}
+
+// limited reports whether one of the copies has limits.
+func (r *reading) limited() bool {
+	return slices.ContainsFunc(r.phases, func(p *rowsPhase) bool { return p.o.Throttle.Limited() })
+}
+
+// run runs the workers until the machine returns stop.
+func (r *reading) run(ctx context.Context) error {
+	for _, p := range r.phases {
+		p.resume(ctx, r)
+		for i, t := range p.tables {
+			p.o.Observe(telemetry.Event{
+				Kind: telemetry.EventTable, Table: t.Spec.Source(), Chunks: p.before[i], Rows: p.copied(i), RowsEstimate: t.Source.RowsEstimate,
+			})
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range r.phases[0].o.Workers {
+		workers.Go(func() {
+			w := newWorker(r, i)
+			defer w.close()
+			if err := w.work(ctx); err != nil {
+				r.fail(err)
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	return r.err
+}
+
+// nextChunk returns the next chunk to cut, after the last one.
+func (r *reading) nextChunk(table int) rowstream.Chunk {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machine.tables[table].next
+}
+
+// fail records the first error and ends the reading.
+func (r *reading) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil || errors.Is(r.err, context.Canceled) {
+		r.err = err
+	}
+	r.machine.fail()
+	r.changed.Broadcast()
+}
+
+// next blocks until there is a step for a worker.
+func (r *reading) next() step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		s := r.machine.next()
+		if s.do != wait {
+			return s
+		}
+		r.changed.Wait()
+	}
+}
+
+// notify applies an event to the machine and wakes all workers.
+func (r *reading) notify(event func(*machine)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	event(r.machine)
+	r.changed.Broadcast()
+}
+
+// progress returns the phase of a table, and the number of its chunks that are cut, and copied to all targets.
+func (r *reading) progress(table int) (phase tabledef.Phase, chunks, done int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := &r.machine.tables[table]
+	return t.phase, t.chunks, t.done
 }

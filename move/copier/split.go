@@ -11,13 +11,14 @@ import (
 
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/follow"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
 )
 
 // A Split copies parts of the same tables of one source to several targets as one operation. Each part is a copy with a
-// separate state, lease, heartbeats and position, and is consistent in itself. If one part fails, the others stop,
-// and all of them resume together. With UntilCaughtUp no part ends before all may.
+// separate state, lease, heartbeats and position, and is consistent in itself. The rows are read once for all of them. If one part fails, the
+// others stop, and all of them resume together. With UntilCaughtUp no part ends before all may.
 //
 // Split does not check that the parts divide the rows: see tabledef.AddSplit.
 type Split struct {
@@ -25,6 +26,7 @@ type Split struct {
 	control string
 	observe func(telemetry.Event)
 	merges  bool                    // the parts have several sources and one target: see NewMerge
+	meeting *meeting                // of the parts before their rows; nil: each reads its rows by itself
 	cancel  context.CancelCauseFunc // set by Run
 
 	handover *cutover.Handover // nil: a command or UntilCaughtUp ends the parts
@@ -68,6 +70,7 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
 		s.parts = append(s.parts, p)
 	}
+	s.meeting = newMeeting(len(parts))
 	return s, nil
 }
 
@@ -101,18 +104,15 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 	if done {
 		return s.handedOver(reports), nil
 	}
-	var first error
-	var failing sync.Once
+	var failed splitFailure
 	var running, cutting sync.WaitGroup
 	handing, stop := context.WithCancel(ctx)
 	defer stop()
 	if s.handover != nil {
 		cutting.Go(func() {
 			if err := s.handover.Run(handing); err != nil && handing.Err() == nil {
-				failing.Do(func() {
-					first = err
-					s.cancel(err)
-				})
+				failed.add(err)
+				s.cancel(err)
 			}
 		})
 	}
@@ -124,22 +124,35 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 				s.partEnded(p, report)
 				return
 			}
-			failing.Do(func() {
-				first = fmt.Errorf("copy %s: %w", s.name(p), err)
-				s.cancel(fmt.Errorf("stopped, because another part has failed: %w", first))
-			})
+			err = fmt.Errorf("copy %s: %w", s.name(p), err)
+			failed.add(err)
+			s.cancel(fmt.Errorf("stopped, because another part has failed: %w", err))
 		})
 	}
 	running.Wait()
 	stop()
 	cutting.Wait()
-	if first != nil && errors.Is(context.Cause(ctx), ErrAborted) {
+	if failed.err != nil && errors.Is(context.Cause(ctx), ErrAborted) {
 		return nil, ErrAborted
 	}
-	if first != nil {
-		return nil, first
+	if failed.err != nil {
+		return nil, failed.err
 	}
 	return s.handedOver(reports), nil
+}
+
+// A splitFailure is the first error of the parts, that of the part which has caused it if there is one.
+type splitFailure struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *splitFailure) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if stopped := new(stoppedError); f.err == nil || errors.As(f.err, &stopped) && !errors.As(err, &stopped) {
+		f.err = err
+	}
 }
 
 // suffix distinguishes the heartbeats of the parts. It is empty if p is nil: the copy is no part.
@@ -148,6 +161,14 @@ func (p *splitPart) suffix() string {
 		return ""
 	}
 	return fmt.Sprintf("-%d", p.number+1)
+}
+
+// rows returns where the parts meet to have their rows read once; nil if they are not, or the copy is no part.
+func (p *splitPart) rows() *meeting {
+	if p == nil {
+		return nil
+	}
+	return p.split.meeting
 }
 
 // handover returns the handover of all parts; nil if there is none, or the copy is no part.
@@ -421,4 +442,66 @@ func laterLag(a, b *telemetry.FollowStatus) bool {
 		return 1e18
 	}
 	return lag(a) > lag(b)
+}
+
+// HandOver makes Run end with a handover: once all targets have caught up, and are compared if the parts verify, the source becomes
+// read-only and all targets have everything that it has. Tables, Patience and Observe of o are set.
+func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
+	if s.merges {
+		return errors.New("a merge has no handover: it would stop the writes to one of its sources")
+	}
+	for _, p := range s.parts {
+		if p.o.UntilCaughtUp || p.o.Heartbeat.Off || p.o.Heartbeat.OnReplica {
+			return errors.New("the handover of a split needs parts that follow until then, and heartbeats on a source that is no replica")
+		}
+	}
+	first := s.parts[0].o // a copy
+	if err := first.Validate(); err != nil {
+		return err
+	}
+	o.Tables, o.Patience, o.Observe = slices.Clone(first.Tables), first.Patience, s.observe
+	for i := range first.Tables {
+		if l := first.Tables[i].Lookup; l != nil && !slices.ContainsFunc(o.Tables, func(t tabledef.Spec) bool { return strings.EqualFold(t.Source(), l.Source()) }) {
+			o.Tables = append(o.Tables, tabledef.Spec{Schema: l.Schema, Name: l.Table})
+		}
+	}
+	s.handover, err = cutover.NewHandover(o, len(s.parts))
+	return err
+}
+
+// CheckHandover returns an error if the source's account may not stop the writes. It changes nothing.
+func (s *Split) CheckHandover(ctx context.Context) error { return s.handover.Check(ctx) }
+
+// begin runs the checks that precede all parts. It reports done if an earlier run has handed the tables over.
+func (s *Split) begin(ctx context.Context, parts []Options) (done bool, err error) {
+	if !s.merges {
+		err = refuseSharedServers(ctx, parts)
+	}
+	if err != nil || s.handover == nil {
+		return false, err
+	}
+	targets := make([]cutover.HandoverTarget, len(parts))
+	for i := range parts {
+		o := parts[i] // a copy
+		if err := o.Validate(); err != nil {
+			return false, err
+		}
+		targets[i] = cutover.HandoverTarget{Config: o.To, Schema: o.StateSchema, Tables: o.Tables}
+	}
+	return s.handover.Begin(ctx, targets, parts[0].Restart)
+}
+
+// handedOver adds the result of the handover to the reports, and creates those that are missing.
+func (s *Split) handedOver(reports []*Report) []*Report {
+	if s.handover == nil {
+		return reports
+	}
+	result, _ := s.handover.Made()
+	for i := range reports {
+		if reports[i] == nil {
+			reports[i] = &Report{Tables: []TableReport{}, NotCopied: []telemetry.NotCopied{}}
+		}
+		reports[i].Cutover = result
+	}
+	return reports
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/taredb/tare/internal/move/state"
-	"github.com/taredb/tare/internal/move/tabledef"
-	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
-	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/internal/tick"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -19,38 +17,51 @@ import (
 // come in between wait for a processor that long at most.
 const sliceBytes = 24 << 10
 
-// A worker reads chunks over one connection of the snapshot and writes them over one connection to the
-// target, batch by batch: read, escape, send. While one worker waits for a server, the others proceed.
+// A worker reads chunks over one connection to the source and passes their rows to its target, batch by batch: read, escape, send.
+// While one worker waits for a server, the others proceed.
 type worker struct {
-	rows     *rowsPhase
+	*reading
 	reader   rowstream.Reader
-	view     rowstream.ViewReader   // the reader, unless short is set
 	short    *rowstream.ShortReader // the reader while changes are followed; otherwise nil
-	writer   *state.Writer
+	target   rowTarget
 	throttle *tick.Throttle
-	pace     *throttle.Pace
+	pace     paces
 
-	paused time.Duration // of the current chunk's time: the throttle required it
+	chunk chunkRead
 }
 
-func newWorker(p *rowsPhase, number int) *worker {
-	pace := p.pacer.Join()
-	w := &worker{
-		rows: p, throttle: tick.NewThrottle(tick.Process(), pace.MayRun), pace: pace,
-		writer: p.newWriter(),
+// A chunkRead counts what was read of the current chunk, without what its target has requested a second time.
+type chunkRead struct {
+	rows, bytes int64
+	began       time.Time
+	paused      time.Duration // the throttle required it
+}
+
+func newWorker(r *reading, number int) *worker {
+	first := r.phases[0]
+	w := &worker{reading: r}
+	for _, p := range r.phases {
+		w.pace = append(w.pace, p.pacer.Join())
 	}
-	if p.shortViews() {
-		w.short = p.shortReader()
+	w.throttle = tick.NewThrottle(tick.Process(), w.pace.MayRun)
+	var view rowstream.ViewReader
+	if first.shortViews() {
+		w.short = first.shortReader()
 		w.reader = w.short
 	} else {
-		w.view = p.snapshot.Reader(number)
-		w.reader = w.view
+		view = first.snapshot.Reader(number)
+		w.reader = view
+	}
+	if len(r.phases) == 1 {
+		w.target = newOneTarget(first, view)
+	} else {
+		w.target = newSplitTarget(r.phases)
 	}
 	return w
 }
 
 func (w *worker) close() {
-	w.writer.Close()
+	w.target.close()
 	if w.short != nil {
 		_ = w.short.Close() // its transaction is read-only
 	}
@@ -63,7 +74,7 @@ func (w *worker) work(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		s := w.rows.next()
+		s := w.next()
 		if s.do == stop {
 			return nil
 		}
@@ -91,63 +102,33 @@ func (w *worker) do(ctx context.Context, s step) error {
 	panic("BUG: a worker is told to " + s.do.String())
 }
 
-// cut cuts a table's next chunk and records it in the state for later runs. One worker per table does so at a
-// time.
+// cut cuts a table's next chunk and records it for later runs. One worker per table does so at a time.
 func (w *worker) cut(ctx context.Context, number int) error {
-	t := w.rows.tables[number]
-	next := w.rows.nextChunk(number)
-	rows := w.rows.sizes[number].Next(t.Source, next.Number, w.rows.o.ChunkBytes)
-	c, err := t.Bound.Cut(ctx, w.reader, t, rows, next)
+	t := w.tables[number]
+	next := w.nextChunk(number)
+	rows := w.sizes[number].Next(t.Source, next.Number, w.phases[0].o.ChunkBytes)
+	c, err := w.bounds[number].Cut(ctx, w.reader, t, rows, next)
 	if err != nil {
 		return readError(t, err)
 	}
-	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
-	if err := w.writer.Retry(ctx, func() error { return w.rows.state.Cut(ctx, w.writer.Conn, t.Spec, c) }); err != nil {
+	if err := w.target.cut(ctx, number, c); err != nil {
 		return err
 	}
-	w.rows.notify(func(m *machine) {
-		if c.Number == 0 {
-			w.rows.estimates[number].Begin(t.Source, c.Upto, w.rows.lastKeys[number])
-		}
-		m.wasCut(number, c, c.Upto == nil)
-	})
+	w.notify(func(m *machine) { m.wasCut(number, c, c.Upto == nil) })
 	return nil
 }
 
 // copy copies a chunk. After the table's last one, its indexes are due.
 func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error {
-	t := w.rows.tables[number]
-	w.writer.Table, w.writer.Chunk = t.Spec.Source(), c.Number
-	var rows, bytes int64
-	var conflict state.ConflictWait
-	defer func() {
-		w.writer.Careful = false
-		conflict.End()
-	}()
-	for try, done := 1, false; !done; try++ {
-		var err error
-		began := time.Now()
-		w.paused = 0
-		if rows, bytes, err = w.tryCopy(ctx, t, c); err == nil {
-			w.rows.sizes[number].Copied(c.Number, rows, bytes, time.Since(began)-w.paused)
-			break
-		}
-		if errors.Is(err, state.ErrDuplicate) && !w.writer.Careful {
-			w.writer.Careful = true
-			w.writer.Close() // rolls the transaction back
-			continue
-		}
-		if conflict.Wait(ctx, w.writer, err) {
-			try--
-			continue
-		}
-		if done, err = w.writer.Recover(ctx, &t.Target, c, err, try); err != nil {
-			return w.advised(err)
-		}
+	w.chunk = chunkRead{began: time.Now()}
+	if err := w.target.copy(ctx, number, c, func(write func(*rowstream.Batch) error, settle func() error) error {
+		w.chunk = chunkRead{began: time.Now()}
+		return w.fill(ctx, number, c, write, settle)
+	}); err != nil {
+		return w.advised(err)
 	}
-	progress := w.rows.add(number, c, rows, bytes)
-	w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventChunk, Table: t.Spec.Source(), Chunk: c.Number, Rows: rows, Bytes: bytes, Progress: progress})
-	w.rows.notify(func(m *machine) { m.wasCopied(number) })
+	w.sizes[number].Copied(c.Number, w.chunk.rows, w.chunk.bytes, time.Since(w.chunk.began)-w.chunk.paused)
+	w.notify(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
 
@@ -158,60 +139,34 @@ func (w *worker) advised(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: the connection to the source %s was lost, and the view that rows were read in with it; start the server, "+
-		"and run the same command again: it resumes after the chunks that are copied", err, w.rows.from.Addr())
+		"and run the same command again: it resumes after the chunks that are copied", err, w.phases[0].from.Addr())
 }
 
-// tryCopy copies a chunk in one transaction. It returns the rows and bytes even with an error, which may be
-// that of a COMMIT.
-func (w *worker) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.Chunk) (rows, bytes int64, err error) {
-	chunk, err := w.writer.Begin(ctx, &t.Target)
-	if err != nil {
-		return 0, 0, err
+// fill passes the rows of a chunk to write, batch by batch, and pauses when the throttle requires it. If write fails, the remaining rows are read
+// and discarded to keep the view usable.
+func (w *worker) fill(ctx context.Context, number int, c rowstream.Chunk, write func(*rowstream.Batch) error, settle func() error) error {
+	t, bound := w.tables[number], &w.bounds[number]
+	if bound.Empty() {
+		return nil
 	}
-	defer chunk.Abort()
-	if !t.Bound.Empty() {
-		if bytes, err = w.fill(ctx, chunk, t, c); err != nil {
-			return 0, 0, err
-		}
-	}
-	defer w.writer.Waits.Begin("the target to execute a chunk of "+t.Spec.Target(), "", 0)()
-	if err := chunk.Settle(ctx); err != nil {
-		return 0, 0, err
-	}
-	if err := verify.Generated(ctx, w.view, w.writer.Conn, t, c); err != nil {
-		return 0, 0, err
-	}
-	return chunk.Rows, bytes, chunk.Commit(ctx, c)
-}
-
-// fill writes the rows of a chunk batch by batch, and pauses when the throttle requires it.
-func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef.Table, c rowstream.Chunk) (bytes int64, err error) {
 	moving := func() (moved, end func()) {
-		return w.writer.Waits.BeginMoving("rows of " + t.Spec.Source() + " to be read, or taken by the target")
+		return w.phases[0].o.waits.BeginMoving("rows of " + t.Spec.Source() + " to be read, or taken by the target")
 	}
 	moved, end := moving()
 	defer func() { end() }()
-	o := rowstream.ReadOptions{Where: t.Spec.Where, Plan: t.Plan, Throttle: w.throttle}
-	if w.rows.o.Throttle.Limited() {
-		o.BatchBytes = sliceBytes
-	}
-	var failed error // error of the target: the remaining rows are read and discarded to keep the view usable
-	for b, err := range w.reader.Read(ctx, t.Source, t.Bound.Within(c), o) {
+	var failed error // error of the target
+	for b, err := range w.reader.Read(ctx, t.Source, bound.Within(c), w.options(number)) {
 		if err != nil {
-			return 0, state.SourceError{Err: readError(t, err)}
+			return state.SourceError{Err: readError(t, err)}
 		}
-		if t.Target.Owned != nil {
-			if err := t.Target.Owned.CheckBatch(b); err != nil {
-				return 0, state.SourceError{Err: readError(t, err)}
-			}
-		}
+		w.chunk.rows += int64(b.Rows)
+		w.chunk.bytes += int64(len(b.Bytes))
 		if failed == nil {
-			bytes += int64(len(b.Bytes))
-			failed = chunk.Write(ctx, b)
+			failed = write(b)
 		}
 		moved()
 		if failed == nil && w.pace.Slowed() { // otherwise many batches could be on their way to the target when a pause is due
-			failed = chunk.Settle(ctx)
+			failed = settle()
 		}
 		if !w.pace.Due() {
 			continue
@@ -219,40 +174,75 @@ func (w *worker) fill(ctx context.Context, chunk *state.ChunkWriter, t *tabledef
 		end()
 		began := time.Now()
 		err = w.pace.Wait(ctx)
-		w.paused += time.Since(began)
+		w.chunk.paused += time.Since(began)
 		if moved, end = moving(); err != nil {
-			return 0, state.SourceError{Err: err}
+			return state.SourceError{Err: err}
 		}
 	}
-	return bytes, failed
+	return failed
+}
+
+// options returns which rows of a table are read. Those of several targets are divided among them afterwards.
+func (w *worker) options(number int) rowstream.ReadOptions {
+	o := rowstream.ReadOptions{Throttle: w.throttle}
+	if w.limited() {
+		o.BatchBytes = sliceBytes
+	}
+	if len(w.phases) == 1 {
+		o.Where, o.Plan = w.tables[number].Spec.Where, w.tables[number].Plan
+	} else {
+		o.Where = anyOf(w.phases, number)
+	}
+	return o
 }
 
 // buildIndexes creates the indexes of a table and records it as finished.
 func (w *worker) buildIndexes(ctx context.Context, number int) error {
-	t := w.rows.tables[number]
-	w.writer.Table, w.writer.Chunk = t.Spec.Source(), 0
-	if len(t.State.Indexes) > 0 {
-		w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventIndexes, Table: t.Spec.Source(), Text: tabledef.JoinIndexes(t.State.Indexes)})
-	}
-	if err := w.writer.Retry(ctx, func() error {
-		c := w.writer.Conn
-		s, key := w.rows.state, len(t.Source.Key)
-		if err := s.SetPhase(ctx, c, t.Spec, tabledef.Indexing, key); err != nil {
-			return err
-		}
-		if w.rows.o.Throttle.Limited() {
-			if err := useOneThread(ctx, c); err != nil {
-				return err
-			}
-		}
-		if err := buildTableIndexes(ctx, t, c, s.Lease, w.rows.o.Patience); err != nil {
-			return err
-		}
-		return s.SetPhase(ctx, c, t.Spec, tabledef.Finished, key)
-	}); err != nil {
+	if err := w.target.finish(ctx, number); err != nil {
 		return err
 	}
-	w.rows.o.Observe(telemetry.Event{Kind: telemetry.EventDone, Table: t.Spec.Source(), Rows: w.rows.copied(number)})
-	w.rows.notify(func(m *machine) { m.wasIndexed(number) })
+	w.notify(func(m *machine) { m.wasIndexed(number) })
+	return nil
+}
+
+// paces are the handles of a worker that shares the rates of one or several copies. All workers have them in the same order, so that no two wait
+// for each other.
+type paces []*throttle.Pace
+
+// MayRun is Pace.MayRun of all.
+func (p paces) MayRun() bool {
+	return !slices.ContainsFunc(p, func(one *throttle.Pace) bool { return !one.MayRun() })
+}
+
+// Begin blocks until all permit a step.
+func (p paces) Begin(ctx context.Context) error {
+	for _, one := range p {
+		if err := one.Begin(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End ends the step.
+func (p paces) End() {
+	for _, one := range p {
+		one.End()
+	}
+}
+
+// Slowed reports whether one of the rates is below full speed.
+func (p paces) Slowed() bool { return slices.ContainsFunc(p, (*throttle.Pace).Slowed) }
+
+// Due reports whether one of them requires a pause.
+func (p paces) Due() bool { return slices.ContainsFunc(p, (*throttle.Pace).Due) }
+
+// Wait pauses until all permit work.
+func (p paces) Wait(ctx context.Context) error {
+	for _, one := range p {
+		if err := one.Wait(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }

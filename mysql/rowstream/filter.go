@@ -58,7 +58,8 @@ const (
 type Filter struct {
 	plan    *Plan
 	columns int
-	err     error // the first value without a shard
+	err     error             // the first value without a shard
+	input   mysqlwire.TextRow // the current row of AppendBatch
 	row     mysqlwire.TextRow
 	keys    []byte // text of the shard keys of the current row
 }
@@ -150,6 +151,22 @@ func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	}
 	f.row = out
 	return out, true
+}
+
+// AppendBatch appends the results for the rows of in that pass to out. Its error is Err or a BatchError. It does not allocate if out has
+// enough capacity.
+func (f *Filter) AppendBatch(out, in *Batch) (err error) {
+	for at := 0; at < len(in.Bytes); {
+		if at, err = in.Row(at, &f.input); err != nil {
+			return err
+		}
+		if row, ok := f.Apply(f.input); ok {
+			out.AppendRow(row)
+		} else if err := f.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // looksUp reports whether the lookup assigns a value to the condition's shard, and records an error if it does not have the value.

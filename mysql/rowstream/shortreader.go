@@ -32,7 +32,7 @@ type ShortOptions struct {
 type ShortReader struct {
 	o       ShortOptions
 	view    View // nil: none
-	reader  Reader
+	reader  ViewReader
 	table   *Table
 	renewal time.Time // when the view is replaced, unless it is in use
 	last    lastKey
@@ -73,7 +73,7 @@ func (s *ShortReader) ensureView(ctx context.Context, t *Table) error {
 
 // withView calls do with a view, and again with the next one if the view expired. do reports whether it made
 // progress.
-func (s *ShortReader) withView(ctx context.Context, t *Table, do func(Reader) (further bool, err error)) error {
+func (s *ShortReader) withView(ctx context.Context, t *Table, do func(ViewReader) (further bool, err error)) error {
 	patience := max(s.o.Patience, 2*s.o.MaxAge)
 	for since := time.Now(); ; {
 		further := false
@@ -96,11 +96,20 @@ func (s *ShortReader) withView(ctx context.Context, t *Table, do func(Reader) (f
 
 // Cut implements Reader.
 func (s *ShortReader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (c Chunk, err error) {
-	err = s.withView(ctx, t, func(r Reader) (further bool, err error) {
+	err = s.withView(ctx, t, func(r ViewReader) (further bool, err error) {
 		c, err = r.Cut(ctx, t, bytes, from)
 		return false, err
 	})
 	return c, err
+}
+
+// LastKey is ViewReader.LastKey of a current view.
+func (s *ShortReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.TextRow, err error) {
+	err = s.withView(ctx, t, func(r ViewReader) (further bool, err error) {
+		key, err = r.LastKey(ctx, t)
+		return false, err
+	})
+	return key, err
 }
 
 // Read implements Reader. When a view expires, reading continues in the next one after the last row that was
@@ -112,7 +121,7 @@ func (s *ShortReader) Read(ctx context.Context, t *Table, c Chunk, o ReadOptions
 			return
 		}
 		left := false // the loop was stopped early
-		err := s.withView(ctx, t, func(r Reader) (further bool, err error) {
+		err := s.withView(ctx, t, func(r ViewReader) (further bool, err error) {
 			for b, err := range r.Read(ctx, t, c, o) {
 				if err == nil {
 					err = s.last.store(b)

@@ -188,7 +188,6 @@ func (v *view) Close() error {
 type viewReader struct {
 	d     *Dump
 	files *chunkReader
-	row   mysqlwire.TextRow
 	out   rowstream.Batch
 }
 
@@ -276,15 +275,8 @@ func (r *viewReader) pass(ctx context.Context, b *rowstream.Batch, filter *rowst
 	}
 	r.out.Reset(filter.Columns())
 	r.out.Shrink(rowstream.RoomKept(o.BatchBytes))
-	for at := 0; at < len(b.Bytes); {
-		if at, err = b.Row(at, &r.row); err != nil {
-			return true, err
-		}
-		if out, ok := filter.Apply(r.row); ok {
-			r.out.AppendRow(out)
-		} else if err := filter.Err(); err != nil {
-			return true, err
-		}
+	if err := filter.AppendBatch(&r.out, b); err != nil {
+		return true, err
 	}
 	return r.out.Rows == 0 || yield(&r.out), nil
 }

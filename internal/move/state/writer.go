@@ -38,6 +38,8 @@ type Writer struct {
 	// Warnings is the maximum number of warnings per statement that the server keeps.
 	Warnings uint32
 	Text     []byte // LOAD DATA or INSERT text of one batch
+
+	Rows rowstream.Batch // the rows of a batch that are the target's, if others are of other targets
 }
 
 // A SourceError is an error of the source side. Repeating on the target does not help.
@@ -203,8 +205,8 @@ func (w *Writer) shrink() {
 	w.HoldText()
 }
 
-// HoldText has the memory of Text counted with the connection, which must be open.
-func (w *Writer) HoldText() { w.Conn.Hold(int64(heapsize.Bytes(w.Text))) }
+// HoldText has the memory of Text and Rows counted with the connection, which must be open.
+func (w *Writer) HoldText() { w.Conn.Hold(int64(heapsize.Bytes(w.Text)) + w.Rows.HeapBytes()) }
 
 // mostWarnings is the maximum number of warnings that a server can be configured to keep.
 const mostWarnings = 65535
