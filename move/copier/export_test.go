@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Hooks of the external tests.
@@ -25,6 +27,54 @@ func (s *Split) Finish() error { return s.finish() }
 
 // SliceBytes is the size of a batch with a limit.
 const SliceBytes = sliceBytes
+
+// A RowTarget is a rowTarget of the first table of a copy.
+type RowTarget struct{ t rowTarget }
+
+// Cut calls cut.
+func (r RowTarget) Cut(ctx context.Context, c rowstream.Chunk) error { return r.t.cut(ctx, 0, c) }
+
+// Copy calls copy.
+func (r RowTarget) Copy(ctx context.Context, c rowstream.Chunk, read func(write func(*rowstream.Batch) error, settle func() error) error) error {
+	return r.t.copy(ctx, 0, c, read)
+}
+
+// Finish calls finish.
+func (r RowTarget) Finish(ctx context.Context) error { return r.t.finish(ctx, 0) }
+
+// SourceError returns an error of the source.
+func SourceError(err error) error { return state.SourceError{Err: err} }
+
+// PrepareTarget prepares copies, and returns the target that a worker of them has.
+func PrepareTarget(ctx context.Context, parts []Options) (t RowTarget, end func(), err error) {
+	var runs []*run
+	var phases []*rowsPhase
+	for i := range parts {
+		o := &parts[i]
+		if err := o.Validate(); err != nil {
+			return t, nil, err
+		}
+		o.waits = &telemetry.Waits{Observe: o.Observe}
+		r := newRun(o, o.newPacer(), &control{})
+		if err := inOrder(ctx, r.describe.run, r.prepare.run); err != nil {
+			return t, nil, err
+		}
+		runs, phases = append(runs, r), append(phases, &rowsPhase{job: r.job, snapshot: r.prepare.snapshot})
+	}
+	reads := newReading(phases...)
+	for _, p := range phases {
+		p.resume(ctx, reads)
+	}
+	w := newWorker(reads, 0)
+	t.t = w.target
+	return t, func() {
+		w.close()
+		for _, r := range runs {
+			r.stream.heart.End(ctx)
+			r.close()
+		}
+	}, nil
+}
 
 // A SwapFunc is a Swap without an ALTER TABLE, which accepts no requests.
 type SwapFunc func(context.Context, *Swapping) error

@@ -117,6 +117,7 @@ type childOptions struct {
 	From, To   string
 	Wire       string // address of a wire.Service to read from instead of From
 	Table      tabledef.Spec
+	Parts      [][]tabledef.Spec // of a split, instead of Table
 	Workers    int
 	ChunkBytes int64
 }
@@ -141,11 +142,32 @@ func child() int {
 		defer mu.Unlock()
 		fmt.Println(e.Kind, e.Chunk)
 	}
-	if _, err := copier.Run(context.Background(), o); err != nil {
+	run := func() error {
+		_, err := copier.Run(context.Background(), o)
+		return err
+	}
+	if len(c.Parts) > 0 {
+		run = func() error { return splitAs(o, c.Parts) }
+	}
+	if err := run(); err != nil {
 		fmt.Println("error", err)
 		return 1
 	}
 	return 0
+}
+
+// splitAs splits tables with the options of a copy.
+func splitAs(o copier.Options, tables [][]tabledef.Spec) error {
+	parts := make([]copier.Options, len(tables))
+	for i := range parts {
+		parts[i] = o
+		parts[i].Tables, parts[i].Follow, parts[i].UntilCaughtUp = tables[i], true, true
+	}
+	s, err := copier.NewSplit(parts, "", o.Observe)
+	if err == nil {
+		_, err = s.Run(context.Background())
+	}
+	return err
 }
 
 // TestKilled kills the copier and its connections to the source and the target at random times, and runs it
