@@ -24,6 +24,8 @@
 //   - A worker reads through one connection of the source's snapshot and writes over one connection to the target.
 //     While changes are followed, it reads through short views instead, which are later than the snapshot and live
 //     for at most Options.MaxViewAge.
+//   - A reading reads the rows of tables once, for one target or, in a Split, for those of several runs (split_rows.go).
+//     A row target is where a worker writes them; it owns transactions and retries (rowtarget.go).
 //   - A lease is a run's exclusive right to write to its target tables: named locks held by one session, and an
 //     epoch, a random token that every transaction checks before it commits.
 //   - The machine is a pure core, without I/O, that decides the next step of each worker.
