@@ -26,7 +26,7 @@ type Split struct {
 	control string
 	observe func(telemetry.Event)
 	merges  bool                    // the parts have several sources and one target: see NewMerge
-	meeting *meeting                // of the parts before their rows; nil: each reads its rows by itself
+	meeting *meeting                // of the parts before their rows; nil: each reads its rows independently
 	cancel  context.CancelCauseFunc // set by Run
 
 	handover *cutover.Handover // nil: a command or UntilCaughtUp ends the parts

@@ -26,7 +26,7 @@ import (
 // not after them.
 //
 // A chunk is cut for all parts, and recorded by each before it is copied. A kill leaves lists of chunks that are the beginnings of one list;
-// they are completed, and each chunk is copied to the parts that lack it. If the lists differ otherwise, or the tables do, each part reads by itself.
+// they are completed, and each chunk is copied to the parts that lack it. If the lists differ otherwise, or the tables do, each part reads independently.
 
 // A splitTarget is the targets of several phases that have one reading.
 type splitTarget struct{ parts []*oneTarget }
@@ -364,7 +364,7 @@ func newMeeting(parts int) *meeting {
 	return &meeting{waiting: make([]*arrival, parts), past: make([]bool, parts)}
 }
 
-// errAlone is the result for a part that is to read its rows by itself.
+// errAlone is the result for a part that is to read its rows independently.
 var errAlone = errors.New("the rows are not read together")
 
 // run copies the rows of a part, with those of the parts that wait for them too.

@@ -102,7 +102,7 @@ func splitClauses() []string {
 }
 
 // TestSplitReadsOnce counts the chunks that a split reads: each once for three targets. Then targets lose what they had, as after a failure: chunks
-// are read for those that lack them, and each part reads by itself if their chunks do not match.
+// are read for those that lack them, and each part reads independently if their chunks do not match.
 func TestSplitReadsOnce(t *testing.T) {
 	p := splitPair(t, 1000)
 	var n readCounter
