@@ -176,7 +176,7 @@ func (c *rowsCase) copy(io.Reader, io.Writer) (uint64, error) {
 	}
 	report, err := copier.Run(ctx, copier.Options{
 		From: copier.FromRemote(wire.RemoteOptions{Addr: c.Wire}), To: account(c.Target), Tables: specs,
-		Workers: 1, ChunkBytes: rowsChunk, MayRun: func() bool { return true },
+		Tuning: copier.Tuning{Workers: 1, ChunkBytes: rowsChunk}, MayRun: func() bool { return true },
 	})
 	if err != nil {
 		return 0, err

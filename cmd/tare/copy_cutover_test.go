@@ -171,7 +171,7 @@ func (d *cutoverDrill) account(server int) mysqlconn.Config {
 func (d *cutoverDrill) options(observe func(telemetry.Event)) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(d.account(0)), To: d.account(1), Follow: true, Control: d.control, Observe: observe,
-		Tables: []tabledef.Spec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Patience: 2 * time.Second,
+		Tables: []tabledef.Spec{{Schema: "shop", Name: "log"}, {Schema: "shop", Name: "counter"}, {Schema: "shop", Name: "ids"}}, Tuning: copier.Tuning{Patience: 2 * time.Second},
 		Cutover: &cutover.Options{
 			Gateway: gatewayclient.Gateway{URL: d.api.URL}, Back: d.account(0), Lag: time.Second, MaxPause: 10 * time.Second, Window: time.Hour,
 		},

@@ -36,13 +36,10 @@ type Options struct {
 	LockTries   int   // of waits that took longer; 0: DefaultLockTries
 	MaxInplace  int64 // bytes of a table that may be rebuilt, or get an index, in place; negative: none
 
-	Workers    int           // of a copy; 0: copier.DefaultWorkers
-	ChunkBytes int64         // 0: copier.DefaultChunkBytes
-	Patience   time.Duration // with an unreachable server; 0: copier.DefaultPatience
-	MaxViewAge time.Duration // 0: copier.DefaultMaxViewAge
-	Throttle   throttle.Options
-	Control    string   // path of a unix socket; empty: none
-	Monitor    *Monitor // observes the run; nil: nothing does
+	copier.Tuning // of a copy; see copier.Options
+	Throttle      throttle.Options
+	Control       string   // path of a unix socket; empty: none
+	Monitor       *Monitor // observes the run; nil: nothing does
 
 	// Gateway is the tare serve through which clients are paused for the moment of a swap. No URL: they wait for the table's lock.
 	Gateway gatewayclient.Gateway
@@ -114,7 +111,6 @@ func (o *Options) Validate() error {
 func (o *Options) copyOf(spec tabledef.Spec, swap copier.Swap) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(o.On), To: o.On, Tables: []tabledef.Spec{spec}, StateSchema: Schema,
-		Workers: o.Workers, ChunkBytes: o.ChunkBytes, Patience: o.Patience, MaxViewAge: o.MaxViewAge,
-		Follow: true, Swap: swap, Socket: o.socket, Metrics: &o.Monitor.Copy, Observe: o.Observe,
+		Tuning: o.Tuning, Follow: true, Swap: swap, Socket: o.socket, Metrics: &o.Monitor.Copy, Observe: o.Observe,
 	}
 }

@@ -27,7 +27,7 @@ func TestNoErrorIsAbsence(t *testing.T) {
 				"CREATE TABLE d.t (id INT PRIMARY KEY, p INT, INDEX (p), FOREIGN KEY (p) REFERENCES p (id))", "INSERT INTO d.t VALUES (1, 1)")
 			proxy := testproxy.StartFaulty(t, server.Addr)
 			cfg.Addr, cfg.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
-			o := copier.Options{From: copier.FromServer(cfg), To: cfg, Workers: 1}
+			o := copier.Options{From: copier.FromServer(cfg), To: cfg, Tuning: copier.Tuning{Workers: 1}}
 			for _, name := range []string{"p", "t"} {
 				o.Tables = append(o.Tables, tabledef.Spec{Schema: "d", Name: name, ToSchema: "e"})
 			}

@@ -122,7 +122,7 @@ func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(d
 	}
 	to.Patience, to.Observe = o.Patience, o.Observe
 	return do(dump.Options{
-		From: j.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Workers: o.Workers, ChunkBytes: o.ChunkBytes,
+		From: j.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Tuning: o.Tuning,
 		Verify: o.Verify, Restart: o.Restart, Waits: o.waits, Observe: o.Observe,
 	})
 }

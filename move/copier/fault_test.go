@@ -132,7 +132,7 @@ func child() int {
 	config := func(addr string) mysqlconn.Config {
 		return mysqlconn.Config{Addr: addr, User: testmysql.RootUser, Password: testmysql.Password}
 	}
-	o := copier.Options{From: copier.FromServer(config(c.From)), To: config(c.To), Tables: []tabledef.Spec{c.Table}, Workers: c.Workers, ChunkBytes: c.ChunkBytes}
+	o := copier.Options{From: copier.FromServer(config(c.From)), To: config(c.To), Tables: []tabledef.Spec{c.Table}, Tuning: copier.Tuning{Workers: c.Workers, ChunkBytes: c.ChunkBytes}}
 	if c.Wire != "" {
 		o.From = copier.FromRemote(wire.RemoteOptions{Addr: c.Wire})
 	}

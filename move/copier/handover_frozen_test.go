@@ -230,7 +230,7 @@ func frozenParts(t *testing.T, from, to mysqlconn.Config) []copier.Options {
 	}
 	parts := make([]copier.Options, len(specs))
 	for i := range parts {
-		parts[i] = copier.Options{From: copier.FromServer(from), To: to, Tables: specs[i], Workers: 1, Follow: true, Patience: testwait.Limit}
+		parts[i] = copier.Options{From: copier.FromServer(from), To: to, Tables: specs[i], Tuning: copier.Tuning{Workers: 1, Patience: testwait.Limit}, Follow: true}
 	}
 	return parts
 }

@@ -39,6 +39,9 @@ const (
 	minViewAge = 100 * time.Millisecond
 )
 
+// A Tuning is how much is done at a time, and how long a server that does not respond is awaited.
+type Tuning = throttle.Tuning
+
 // Options specify a copy.
 type Options struct {
 	// From opens the side that rows are read from; see FromServer and FromRemote.
@@ -59,10 +62,12 @@ type Options struct {
 	// Collations has the target's collations in place of those that it has not, where none compares by the same rules.
 	Collations map[string]string
 
-	Workers     int           // 0: DefaultWorkers
-	ChunkBytes  int64         // 0: DefaultChunkBytes
-	Patience    time.Duration // 0: DefaultPatience
-	StateSchema string        // empty: DefaultStateSchema
+	// Tuning has DefaultWorkers, DefaultChunkBytes and DefaultPatience in place of zeros. MaxViewAge is for copies that follow, which
+	// read rows through many views that become consistent by the changes applied; 0: DefaultMaxViewAge. Without Follow there is one
+	// view without a limit.
+	Tuning
+
+	StateSchema string // empty: DefaultStateSchema
 
 	// KeepIndexes keeps secondary indexes while rows are copied. Otherwise non-unique ones of an empty target
 	// table are dropped before the rows and created again afterwards.
@@ -77,11 +82,6 @@ type Options struct {
 	// control socket or, with UntilCaughtUp, until the target has caught up once.
 	Follow        bool
 	UntilCaughtUp bool
-
-	// MaxViewAge bounds how long a view of the source lives if Follow is set: rows are read through many
-	// views, and become consistent by the changes applied. 0: DefaultMaxViewAge. Without Follow there is one
-	// view without a limit.
-	MaxViewAge time.Duration
 
 	// IgnoreStatements are the digests of statements in the source's binary log that change no copied table.
 	// Following continues after them.

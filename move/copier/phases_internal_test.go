@@ -14,7 +14,7 @@ import (
 
 // phaseJob returns a job with tables as a state has recorded them.
 func phaseJob(states ...tabledef.Recorded) *job {
-	o := &Options{Workers: 2, To: mysqlconn.Config{Addr: "target:3306"}, Observe: func(telemetry.Event) {}}
+	o := &Options{Tuning: Tuning{Workers: 2}, To: mysqlconn.Config{Addr: "target:3306"}, Observe: func(telemetry.Event) {}}
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	j := newJob(o)
 	j.from, j.pacer = sourceAt{addr: "source:3306"}, o.newPacer()

@@ -61,7 +61,6 @@ func (p *verifyPhase) follow(ctx context.Context, f *follow.Follower) error {
 func (p *verifyPhase) options() verify.Options {
 	return verify.Options{
 		Source: p.from, View: p.snapshot, Tables: p.tables, To: p.to, State: p.state, Writer: p.newWriter,
-		Workers: p.o.Workers, ChunkBytes: p.o.ChunkBytes, MaxViewAge: p.o.MaxViewAge, Patience: p.o.Patience,
-		Pacer: p.pacer, Observe: p.o.Observe, Started: p.monitor.compares,
+		Tuning: p.o.Tuning, Pacer: p.pacer, Observe: p.o.Observe, Started: p.monitor.compares,
 	}
 }

@@ -35,10 +35,9 @@ type Options struct {
 	Objects   *inventory.Inventory
 	Selection inventory.Selection
 
-	Workers    int
-	ChunkBytes int64 // approximate bytes of rows per chunk
-	Verify     bool  // the source sums up each chunk too, and the sums are compared
-	Restart    bool  // discard an unfinished dump
+	throttle.Tuning
+	Verify  bool // the source sums up each chunk too, and the sums are compared
+	Restart bool // discard an unfinished dump
 
 	Pacer   *throttle.Pacer
 	Waits   *telemetry.Waits

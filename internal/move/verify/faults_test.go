@@ -130,8 +130,8 @@ func (c *copied) writer(cfg mysqlconn.Config) *state.Writer {
 // options are those of a verification whose writers have a configuration.
 func (c *copied) options(writers mysqlconn.Config, workers int) Options {
 	return Options{
-		Tables: c.tables, To: c.holder, State: c.st, Writer: func() *state.Writer { return c.writer(writers) }, Workers: workers, ChunkBytes: 4 << 10,
-		MaxViewAge: time.Minute, Patience: time.Minute, Pacer: throttle.NewPacer(throttle.PacerOptions{}),
+		Tables: c.tables, To: c.holder, State: c.st, Writer: func() *state.Writer { return c.writer(writers) },
+		Tuning: throttle.Tuning{Workers: workers, ChunkBytes: 4 << 10, MaxViewAge: time.Minute, Patience: time.Minute}, Pacer: throttle.NewPacer(throttle.PacerOptions{}),
 		Observe: c.observe, Started: func(progress func() *telemetry.VerifyStatus) { c.progress = progress },
 	}
 }

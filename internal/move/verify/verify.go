@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/taredb/tare/internal/move/state"
@@ -32,10 +31,7 @@ type Options struct {
 	State  state.State
 	Writer func() *state.Writer // returns a new connection to the target
 
-	Workers    int
-	ChunkBytes int64
-	MaxViewAge time.Duration // of views of the source while following
-	Patience   time.Duration // how long to wait for an unreachable server while following
+	throttle.Tuning
 
 	Only  [][]bool // the chunks to compare while following, by table and number; nil: all
 	Track bool     // the follower records which chunks change from the start of a pass on
