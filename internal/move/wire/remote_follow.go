@@ -74,11 +74,14 @@ func (r *Remote) WriteHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
 	return r.beat(ctx, h, false)
 }
 
-// CheckHeartbeat implements Follower.
+// CheckHeartbeat implements Follower. A service of version 0.1.0, which cannot check, returns nil.
 func (r *Remote) CheckHeartbeat(ctx context.Context, h binlog.Heartbeat) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, beatTimeoutRemote, fmt.Errorf("no response within %v", beatTimeoutRemote))
 	defer cancel()
 	_, err := r.rows.CheckBeat(ctx, beatMessage(h))
+	if status.Code(err) == codes.Unimplemented {
+		return nil
+	}
 	return errorOf(ctx, r.Addr(), err)
 }
 
