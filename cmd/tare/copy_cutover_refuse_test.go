@@ -53,7 +53,7 @@ func TestCutoverRefusals(t *testing.T) {
 	other.To.Addr = third.Addr
 	d.refused(t, other, "the target's changes could not go back to the source: where the binary log of "+third.Addr)
 	other.Cutover.Window = 0
-	d.refused(t, other, "they must be the same two servers; change --from and --to")
+	d.refused(t, other, "they must be the same two servers; change the source and the target")
 
 	must(t, d.servers[0].Exec("CREATE TRIGGER shop.tr BEFORE INSERT ON shop.counter FOR EACH ROW SET NEW.n = NEW.n"))
 	d.refused(t, d.options(nil), "shop.counter has triggers (tr)")

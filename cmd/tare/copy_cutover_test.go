@@ -288,7 +288,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 		d.silent.Store(false)
 		o = d.options(nil)
 		o.Restart = true
-		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--restart would empty the tables") {
+		if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "option restart would empty the tables") {
 			t.Errorf("a restart: %v", err)
 		}
 	}

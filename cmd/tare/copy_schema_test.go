@@ -44,7 +44,7 @@ func TestCopySchema(t *testing.T) {
 		t.Error(stderr)
 	}
 	_, stderr = copySchema(0, "--schema", "shop", "--exclude", "shop.log_*", "--where", "shop.orders: id > 1")
-	if want := "left out: table shop.log_1: excluded by --exclude shop.log_*\n"; !strings.Contains(stderr, inventory+want+others) || !strings.Contains(stderr, "created: trigger shop.sums\n") {
+	if want := "left out: table shop.log_1: excluded by option exclude shop.log_*\n"; !strings.Contains(stderr, inventory+want+others) || !strings.Contains(stderr, "created: trigger shop.sums\n") {
 		t.Error(stderr)
 	}
 	stdout, _ = copySchema(0, "--schema", "shop", "--exclude", "shop.log_*", "--where", "shop.orders: id > 1", "--json")

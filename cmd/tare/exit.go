@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/server"
 	"github.com/taredb/tare/internal/visible"
@@ -67,6 +68,29 @@ func masked(message string) string {
 		return match
 	})
 }
+
+// namedOption matches an option that an error of a package names.
+var namedOption = regexp.MustCompile(`\boption ([a-z][a-z0-9-]*[a-z0-9])`)
+
+// A flaggedError has the flags of a command, or of those above it, in place of the options that an error names.
+type flaggedError struct {
+	error
+	command *cobra.Command
+}
+
+func (e *flaggedError) Error() string {
+	return namedOption.ReplaceAllStringFunc(e.error.Error(), func(match string) string {
+		name := strings.TrimPrefix(match, "option ")
+		for c := e.command; c != nil; c = c.Parent() {
+			if c.Flags().Lookup(name) != nil {
+				return "--" + name
+			}
+		}
+		return match
+	})
+}
+
+func (e *flaggedError) Unwrap() error { return e.error }
 
 // report prints an error as "command: message", line by line, and returns the exit code.
 func report(ctx context.Context, w io.Writer, command string, err error) int {

@@ -34,6 +34,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil && !started {
 		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
 	}
+	if err != nil {
+		err = &flaggedError{err, cmd}
+	}
 	return report(ctx, cmd.ErrOrStderr(), cmd.CommandPath(), err)
 }
 

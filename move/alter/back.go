@@ -48,7 +48,7 @@ func (b *backing) Proceed() error { return errors.New("the tables are swapped") 
 // Revert has the tables swapped back.
 func (b *backing) Revert(lossy bool) error {
 	if loses := b.r.job.Kept.Lossy; len(loses) > 0 && !lossy {
-		return fmt.Errorf("revert %s: values could be lost: %s; --lossy-revert reverts nevertheless", b.r.s.FullName(), strings.Join(loses, "; "))
+		return fmt.Errorf("revert %s: values could be lost: %s; option lossy-revert reverts nevertheless", b.r.s.FullName(), strings.Join(loses, "; "))
 	}
 	return b.choose(false)
 }

@@ -253,7 +253,7 @@ func TestHooks(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(strings.Join(said, "\n"), "--on-event for started: exit status 3: no ticket; the alteration proceeds") {
+	if !strings.Contains(strings.Join(said, "\n"), "option on-event for started: exit status 3: no ticket; the alteration proceeds") {
 		t.Errorf("said %q", said)
 	}
 }

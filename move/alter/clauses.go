@@ -177,7 +177,7 @@ func (s *Statement) option(c *Clause, option sqlparser.AlterOption) error {
 	case *sqlparser.RenameTableName:
 		c.refused = "the table would get another name: execute RENAME TABLE separately"
 	case sqlparser.AlgorithmValue, *sqlparser.LockOption:
-		c.refused = "the algorithm and the lock are chosen by tare alter: leave it out, or use --always-copy or --never-copy"
+		c.refused = "the algorithm and the lock are chosen by tare alter: leave it out, or use option always-copy or option never-copy"
 	case *sqlparser.TablespaceOperation, *sqlparser.Validation, *sqlparser.KeyState, *sqlparser.OrderByOption:
 		c.refused = "it changes no definition: execute this ALTER TABLE yourself"
 	case *sqlparser.AlterColumn, *sqlparser.AlterIndex, *sqlparser.AlterCharset, *sqlparser.RenameIndex,

@@ -343,7 +343,7 @@ func (r *run) resume(ctx context.Context) (err error) {
 		r.stage, r.job = stageNone, nil
 		return r.discard(ctx)
 	case r.job.Clauses != r.s.Text:
-		return fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+		return fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.FullName(), r.job.Clauses)
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func TestGate(t *testing.T) {
 	}
 	o.Restart = true
 	if _, err := Run(t.Context(), o); err != nil {
-		t.Errorf("with --restart: %v", err)
+		t.Errorf("with option restart: %v", err)
 	}
 }
 

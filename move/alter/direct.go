@@ -29,7 +29,7 @@ func (o *Options) choose(g *Judgement) (w Way, why string) {
 	case v.Error != "":
 		return WayNone, "the clauses fail on a sample of the table: " + v.Error
 	case o.AlwaysCopy:
-		return WayCopy, "as --always-copy requires"
+		return WayCopy, "as option always-copy requires"
 	case v.Algorithm == Instant:
 		return WayInstant, "the server supports it"
 	case v.Algorithm == Unknown:
@@ -37,9 +37,9 @@ func (o *Options) choose(g *Judgement) (w Way, why string) {
 	case v.Algorithm == Inplace && v.Lock == "none" && !v.sized():
 		return WayInplace, "no INSTANT (" + v.Why + "); no rows are written"
 	case v.Algorithm == Inplace && v.Lock == "none" && g.Bytes <= o.MaxInplace:
-		return WayInplace, fmt.Sprintf("no INSTANT (%s); %s, and --max-inplace allows %d", v.Why, size, o.MaxInplace)
+		return WayInplace, fmt.Sprintf("no INSTANT (%s); %s, and option max-inplace allows %d", v.Why, size, o.MaxInplace)
 	case v.Algorithm == Inplace && v.Lock == "none":
-		return o.copyOr(fmt.Sprintf("no INSTANT (%s); INPLACE writes its rows or an index, %s, and --max-inplace allows %d", v.Why, size, o.MaxInplace))
+		return o.copyOr(fmt.Sprintf("no INSTANT (%s); INPLACE writes its rows or an index, %s, and option max-inplace allows %d", v.Why, size, o.MaxInplace))
 	}
 	return o.copyOr("no way without a lock that blocks writes: " + v.Why)
 }
@@ -47,7 +47,7 @@ func (o *Options) choose(g *Judgement) (w Way, why string) {
 // copyOr returns the copy unless the options exclude it.
 func (o *Options) copyOr(why string) (Way, string) {
 	if o.NeverCopy {
-		return WayNone, why + "; --never-copy excludes a copy"
+		return WayNone, why + "; option never-copy excludes a copy"
 	}
 	return WayCopy, why
 }
@@ -105,7 +105,7 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 		case late == inplaceTries:
 			return fmt.Errorf("%w; it was tried %d times: %w", errLate, late, err)
 		case try >= d.o.LockTries:
-			return fmt.Errorf("get the lock of %s: transactions that use it were open in each of %d tries; end them, or raise --max-lock-wait or --lock-tries: %w", d.s.FullName(), try, err)
+			return fmt.Errorf("get the lock of %s: transactions that use it were open in each of %d tries; end them, or raise option max-lock-wait or option lock-tries: %w", d.s.FullName(), try, err)
 		}
 		pause := lockPause(try, d.o.MaxLockWait)
 		d.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: fmt.Sprintf("try %d of %d: the lock of %s was not granted within %v; next try in %v",

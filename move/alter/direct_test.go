@@ -23,10 +23,10 @@ func TestLint(t *testing.T) {
 			why     string
 		}{
 			{clauses: "ADD COLUMN note VARCHAR(200)", way: WayInstant},
-			{clauses: "ADD COLUMN note VARCHAR(200)", always: true, way: WayCopy, why: "--always-copy"},
+			{clauses: "ADD COLUMN note VARCHAR(200)", always: true, way: WayCopy, why: "option always-copy"},
 			{clauses: "DROP INDEX k", way: WayInplace, why: "no rows are written"},
-			{clauses: "ADD INDEX k2 (b)", way: WayInplace, why: "--max-inplace allows"},
-			{clauses: "ADD INDEX k2 (b)", limit: -1, way: WayCopy, why: "--max-inplace allows"},
+			{clauses: "ADD INDEX k2 (b)", way: WayInplace, why: "option max-inplace allows"},
+			{clauses: "ADD INDEX k2 (b)", limit: -1, way: WayCopy, why: "option max-inplace allows"},
 			{clauses: "MODIFY a VARCHAR(20)", way: WayCopy, why: "blocks writes"},
 			{clauses: "ADD COLUMN d INT, ADD INDEX k2 (d), MODIFY a BIGINT", way: WayCopy, why: "blocks writes"},
 			{clauses: "DROP COLUMN missing", way: WayNone, why: "missing"},
@@ -95,7 +95,7 @@ func TestDirect(t *testing.T) {
 		}
 		o = d.options("t", "MODIFY a VARCHAR(20)")
 		o.NeverCopy = true
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--never-copy") {
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "option never-copy") {
 			t.Errorf("never a copy: %v", err)
 		}
 	})

@@ -55,7 +55,7 @@ func TestSlowCommits(t *testing.T) {
 		o := d.options("slow", "ADD COLUMN note INT")
 		o.AlwaysCopy = true
 		_, err := Run(t.Context(), o)
-		if err == nil || !strings.Contains(err.Error(), "delays each commit by 300ms") || !strings.Contains(err.Error(), "raise --max-lock-wait to 1.2s") {
+		if err == nil || !strings.Contains(err.Error(), "delays each commit by 300ms") || !strings.Contains(err.Error(), "raise option max-lock-wait to 1.2s") {
 			t.Errorf("with commits of 300 ms: %v", err)
 		}
 		o.MaxLockWait = 10 * time.Second

@@ -112,7 +112,7 @@ func (h *hooks) work() {
 		h.waiting = slices.Delete(h.waiting, 0, 1)
 		h.mu.Unlock()
 		if err := panics.Guard(func() error { return h.execute(&e) }); err != nil {
-			h.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("--on-event for %s: %v; the alteration proceeds", e.Event, err)})
+			h.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("option on-event for %s: %v; the alteration proceeds", e.Event, err)})
 		}
 	}
 }

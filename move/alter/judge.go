@@ -86,7 +86,7 @@ func (j *judge) judge(ctx context.Context) (*Judgement, error) {
 		return nil, err
 	}
 	if _, err := j.c.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(Schema)); err != nil {
-		return nil, fmt.Errorf("create the schema of the probe: %w; GRANT ALL ON %s.* TO the account of --on", err, rowstream.Ident(Schema))
+		return nil, fmt.Errorf("create the schema of the probe: %w; GRANT ALL ON %s.* TO its account", err, rowstream.Ident(Schema))
 	}
 	defer j.drop(ctx)
 	if err := j.sample(ctx, g); err != nil {
@@ -184,7 +184,7 @@ func unlessUnseen(err error) error {
 func (j *judge) create(ctx context.Context) error {
 	for _, sql := range []string{"DROP TABLE IF EXISTS " + j.sqlName(), "CREATE TABLE " + j.sqlName() + " LIKE " + j.t.SQLName()} {
 		if _, err := j.c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO the account of --on", j.sqlName(), err, rowstream.Ident(Schema))
+			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO its account", j.sqlName(), err, rowstream.Ident(Schema))
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (d *database) revert(clauses, table string, number int) Kept {
 		return kept
 	}
 	if len(kept.Lossy) > 0 {
-		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--lossy-revert reverts nevertheless") {
+		if _, err := Revert(t.Context(), o); err == nil || !strings.Contains(err.Error(), "option lossy-revert reverts nevertheless") {
 			t.Errorf("a revert with a loss (%s): %v", kept.Lossy, err)
 		}
 		o.LossyRevert = true
@@ -435,7 +435,7 @@ func TestAlteredWhileFollowed(t *testing.T) {
 			execute(strings.Split(sql, "; ")...)
 			execute("INSERT INTO "+table+" (id) VALUES (1000)", "DELETE FROM "+table+" WHERE id = 1")
 			err := testwait.Receive(t, "the run of "+table+" to end", ended)
-			for _, want := range []string{"--restart", "--ignore-statement", "run the same command"} {
+			for _, want := range []string{"option restart", "option ignore-statement", "run the same command"} {
 				if err != nil && strings.Contains(err.Error(), want) {
 					t.Errorf("%s: %v", table, err)
 				}

@@ -90,11 +90,11 @@ func (o *Options) Validate() error {
 	case o.RevertWindow < 0:
 		return fmt.Errorf("a revert window of %v: use 0 or more", o.RevertWindow)
 	case o.RevertWindow > o.KeepOld:
-		return fmt.Errorf("a revert window of %v: the old table is kept for %v; raise --keep-old", o.RevertWindow, o.KeepOld)
+		return fmt.Errorf("a revert window of %v: the old table is kept for %v; raise option keep-old", o.RevertWindow, o.KeepOld)
 	case o.Schema == "" || o.Table == "":
 		return errors.New("no table to alter")
 	case o.AlwaysCopy && o.NeverCopy:
-		return errors.New("--always-copy and --never-copy exclude each other")
+		return errors.New("option always-copy and option never-copy exclude each other")
 	case o.MaxLockWait < time.Second || o.MaxLockWait%time.Second != 0:
 		return fmt.Errorf("a lock wait of %v: servers count whole seconds, at least 1", o.MaxLockWait)
 	case o.LockTries < 0:

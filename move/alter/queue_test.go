@@ -119,7 +119,7 @@ func TestQueue(t *testing.T) {
 		entries[1] = valid
 
 		o.NeverCopy = true
-		if _, is, text := d.runQueue(o, entries); is != "waiting refused waiting" || !strings.Contains(text, "--never-copy") {
+		if _, is, text := d.runQueue(o, entries); is != "waiting refused waiting" || !strings.Contains(text, "option never-copy") {
 			t.Errorf("never a copy: %s, %s", is, text)
 		}
 		o.NeverCopy = false

@@ -224,7 +224,7 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 	defer r.close()
 	switch r.stage {
 	case stageCopying:
-		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with --restart", r.s.FullName(), r.job.Clauses)
+		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.FullName(), r.job.Clauses)
 	case stageSwapped:
 		return nil, fmt.Errorf("an earlier run has altered %s by %q, and its old table is kept%s", r.s.FullName(), r.job.Clauses, r.job.until())
 	}

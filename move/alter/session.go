@@ -73,7 +73,7 @@ func slowCommits(ctx context.Context, c *mysqlconn.Client, limit time.Duration) 
 	if delay*swapCommits <= limit {
 		return "", nil
 	}
-	return fmt.Sprintf("%s delays each commit by %v, and the swap is to be done within --max-lock-wait (%v): lower the variable, or raise --max-lock-wait to %v",
+	return fmt.Sprintf("%s delays each commit by %v, and the swap is to be done within option max-lock-wait (%v): lower the variable, or raise option max-lock-wait to %v",
 		name, delay, limit, delay*swapCommits), nil
 }
 

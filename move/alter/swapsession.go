@@ -91,7 +91,7 @@ func (s *sessions) limit(ctx context.Context, most time.Duration) error {
 // within bounds what is done while clients wait, once the lock is granted.
 func (s *sessions) within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	left := min(most, time.Until(s.limited.Add(times(most, ownShare))))
-	return context.WithTimeoutCause(ctx, left, fmt.Errorf("it was not done within the %v of --max-lock-wait", most))
+	return context.WithTimeoutCause(ctx, left, fmt.Errorf("it was not done within the %v of option max-lock-wait", most))
 }
 
 // asked is a statement that a session executes while others are at work.

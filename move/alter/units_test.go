@@ -28,7 +28,7 @@ func TestOptions(t *testing.T) {
 		{"kept for less than no time", func(o *Options) { o.KeepOld = -1 }, "is kept for -1ns"},
 		{"a window", func(o *Options) { o.KeepOld, o.RevertWindow = time.Hour, time.Hour }, ""},
 		{"a window of less than no time", func(o *Options) { o.RevertWindow = -1 }, "window of -1ns"},
-		{"a window that is longer than the table is kept", func(o *Options) { o.KeepOld, o.RevertWindow = time.Hour, time.Hour+1 }, "raise --keep-old"},
+		{"a window that is longer than the table is kept", func(o *Options) { o.KeepOld, o.RevertWindow = time.Hour, time.Hour+1 }, "raise option keep-old"},
 		{"no schema", func(o *Options) { o.Schema = "" }, "no table"},
 		{"no table", func(o *Options) { o.Table = "" }, "no table"},
 		{"always a copy", func(o *Options) { o.AlwaysCopy = true }, ""},

@@ -129,7 +129,7 @@ func (r *run) warnRevert() {
 	case back.Refused != "":
 		text = "it cannot be reverted after the swap: " + back.Refused
 	case len(back.Lossy) > 0:
-		text = "after the swap it can be reverted with --lossy-revert alone: " + strings.Join(back.Lossy, "; ")
+		text = "after the swap it can be reverted with option lossy-revert alone: " + strings.Join(back.Lossy, "; ")
 	default:
 		return
 	}

@@ -315,7 +315,7 @@ func (p *pair) keepsAccounts(t *testing.T) {
 	o := p.options()
 	sel := inventory.Selection{Schemas: []string{p.schema}}
 	p.users(&o, &sel)
-	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_app'@'%': exists in the target with another definition (authentication, limits), and lacks privileges there: if both are the same user, grant them by --grant-existing") ||
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "account 'staff_app'@'%': exists in the target with another definition (authentication, limits), and lacks privileges there: if both are the same user, grant them by option grant-existing") ||
 		strings.Count(err.Error(), "account '") != 1 {
 		t.Fatalf("%v", err)
 	}
@@ -593,7 +593,7 @@ func TestUsersLacking(t *testing.T) {
 	}
 	sel.ExcludeUsers = []string{"nobody*"}
 	o = p.options()
-	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "--exclude-users nobody* matches no account") {
+	if _, err := copier.Resolve(t.Context(), &o, sel); err == nil || !strings.Contains(err.Error(), "option exclude-users nobody* matches no account") {
 		t.Errorf("%v", err)
 	}
 }

@@ -29,7 +29,7 @@ func findCascades(tables []*tabledef.Table) error {
 			case side.Plan != nil || side.Spec.Where != "" || len(side.Spec.Columns) > 0:
 				c.Refused = fmt.Sprintf("%s is copied in part", side.Spec.Source())
 			case d != nil && (d.Past || d.Keys || d.Change != ""):
-				c.Refused = fmt.Sprintf("%s was altered while it was followed, and what the key did before is not known; use --restart", side.Spec.Source())
+				c.Refused = fmt.Sprintf("%s was altered while it was followed, and what the key did before is not known; use option restart", side.Spec.Source())
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func eachCascade(tables []*tabledef.Table, do func(t, parent *tabledef.Table, c 
 func startCascades(tables []*tabledef.Table) {
 	eachCascade(tables, func(t, parent *tabledef.Table, c *rowstream.Cascade) {
 		if before, known := t.Start.Before(parent.Start); !t.Start.IsZero() && (parent.Start.IsZero() || before || !known) {
-			c.Refused = fmt.Sprintf("%s is followed from a later position; use --restart", parent.Spec.Source())
+			c.Refused = fmt.Sprintf("%s is followed from a later position; use option restart", parent.Spec.Source())
 		}
 	})
 }

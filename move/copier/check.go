@@ -19,11 +19,11 @@ import (
 // truncatable returns an error if Truncate names a table that is not a target, or is set without Restart.
 func (o *Options) truncatable() error {
 	if len(o.Truncate) > 0 && !o.Restart {
-		return errors.New("--truncate requires --restart")
+		return errors.New("option truncate requires option restart")
 	}
 	for _, name := range o.Truncate {
 		if !slices.ContainsFunc(o.Tables, func(s tabledef.Spec) bool { return s.Target() == name }) {
-			return fmt.Errorf("--truncate names %s, which is not a target table of this copy", name)
+			return fmt.Errorf("option truncate names %s, which is not a target table of this copy", name)
 		}
 	}
 	return nil
@@ -47,7 +47,7 @@ func mayWriteTo(ctx context.Context, t *tabledef.Table, j *job) error {
 	}
 	found, err := hasRows(ctx, t, j.to)
 	if err == nil && found {
-		err = fmt.Errorf("empty %s in the target: it has rows that no copy has recorded; to delete them, use --restart --truncate %s",
+		err = fmt.Errorf("empty %s in the target: it has rows that no copy has recorded; to delete them, use option restart and option truncate %s",
 			t.Spec.Target(), t.Spec.Target())
 	}
 	return err
@@ -79,7 +79,7 @@ func (p *preparePhase) swapped(ctx context.Context, t *tabledef.Table) error {
 	if !(&sourceRecord{p.job}).isTarget(ctx, addr) {
 		return nil
 	}
-	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are --from and --to swapped? "+
+	return fmt.Errorf("copy %s to %s: its rows were copied from there, by %s in the source; are the source and the target swapped? "+
 		"If the rows are to go back, delete the row of the table from %s first", t.Spec.Source(), t.Spec.Target(), p.state.Tables(), p.state.Tables())
 }
 

@@ -33,7 +33,7 @@ func ControlDir() (string, error) {
 		return "", err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("%s must be a directory that only you can enter: others could control your copies, or pretend to be one; remove it, or name the socket with --control-socket", dir)
+		return "", fmt.Errorf("%s must be a directory that only you can enter: others could control your copies, or pretend to be one; remove it, or name the socket with option control-socket", dir)
 	}
 	return dir, nil
 }

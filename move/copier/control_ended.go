@@ -59,7 +59,7 @@ func (e *NotRunningError) Error() string {
 	case e.Killed:
 		return fmt.Sprintf("no copy listens at %s: the last one was killed, or its host crashed; the command that it was started with resumes it", e.Path)
 	}
-	return fmt.Sprintf("no copy listens at %s, and none has left a record there: it was started with another --control-socket", e.Path)
+	return fmt.Sprintf("no copy listens at %s, and none has left a record there: it was started with another option control-socket", e.Path)
 }
 
 // recordEnded records that the copy with a socket has stopped. Without room for the record, clients only learn

@@ -87,8 +87,8 @@ func TestControl(t *testing.T) {
 		want   string
 	}{
 		{throttle.LimitChange{Share: number(1.5)}, "a share of 1.5: use 0 to 1"},
-		{throttle.LimitChange{Share: number(0.5), Lag: number(3)}, "started without --max-lag"},
-		{throttle.LimitChange{P99: number(-1)}, "--max-p99 -1: use 0 or more"},
+		{throttle.LimitChange{Share: number(0.5), Lag: number(3)}, "started without option max-lag"},
+		{throttle.LimitChange{P99: number(-1)}, "option max-p99 -1: use 0 or more"},
 	} {
 		if _, err := c.Throttle(ctx, wrong.change); err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("got %v, want %s", err, wrong.want)
@@ -168,7 +168,7 @@ func TestControlPaths(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		file: "there is a file of that name, which is no socket",
-		filepath.Join(dir, strings.Repeat("x", 100)): "name a shorter one with --control-socket",
+		filepath.Join(dir, strings.Repeat("x", 100)): "name a shorter one with option control-socket",
 		filepath.Join(dir, "no", "dir"):              "no such file or directory",
 	} {
 		if _, err := listenControl(path); err == nil || !strings.Contains(err.Error(), want) {

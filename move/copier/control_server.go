@@ -148,7 +148,7 @@ const controlHost = "copy"
 func listenControl(path string) (net.Listener, error) {
 	hidden := fmt.Sprintf("%s.%d", path, os.Getpid()) // used until its mode is set
 	if len(hidden) > maxSocketPath {
-		return nil, fmt.Errorf("control socket %s: its path has %d bytes and may have %d: name a shorter one with --control-socket", path, len(path), maxSocketPath-(len(hidden)-len(path)))
+		return nil, fmt.Errorf("control socket %s: its path has %d bytes and may have %d: name a shorter one with option control-socket", path, len(path), maxSocketPath-(len(hidden)-len(path)))
 	}
 	info, err := os.Lstat(path)
 	switch {
@@ -156,12 +156,12 @@ func listenControl(path string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("control socket: %w", err)
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("control socket %s: there is a file of that name, which is no socket: name another one with --control-socket", path)
+		return nil, fmt.Errorf("control socket %s: there is a file of that name, which is no socket: name another one with option control-socket", path)
 	default:
 		c, err := net.Dial("unix", path)
 		if err == nil {
 			_ = c.Close()
-			return nil, fmt.Errorf("control socket %s: another copy listens there: wait for it, or name another socket with --control-socket", path)
+			return nil, fmt.Errorf("control socket %s: another copy listens there: wait for it, or name another socket with option control-socket", path)
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
 			return nil, fmt.Errorf("control socket %s: %w", path, err)
@@ -172,7 +172,7 @@ func listenControl(path string) (net.Listener, error) {
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: hidden, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("control socket: %w; --control-socket off does without", err)
+		return nil, fmt.Errorf("control socket: %w; option control-socket off does without", err)
 	}
 	l.SetUnlinkOnClose(false) // it is renamed below
 	if err = os.Chmod(hidden, 0o600); err == nil {

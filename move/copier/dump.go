@@ -97,9 +97,9 @@ func (o *Options) validateDump() error {
 	case len(o.Tables) == 0:
 		return errors.New("no tables to dump")
 	case o.Workers < 0 || o.Workers > 256:
-		return fmt.Errorf("--workers %d: use 1 to 256", o.Workers)
+		return fmt.Errorf("option workers %d: use 1 to 256", o.Workers)
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
-		return fmt.Errorf("--chunk-bytes %d: use 1KiB to 1GiB", o.ChunkBytes)
+		return fmt.Errorf("option chunk-bytes %d: use 1KiB to 1GiB", o.ChunkBytes)
 	case o.Follow || o.Cutover != nil || o.Swap != nil:
 		return errors.New("a dump is of one point in time: changes are not followed, and no clients are switched to it")
 	}

@@ -31,7 +31,7 @@ func TestFollowRefuses(t *testing.T) {
 	}{
 		{
 			"the key is not copied", "CREATE TABLE refused.a (id INT PRIMARY KEY)", func(o *copier.Options) { o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "id", To: "id"}} },
-			"column x of refused.a is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
+			"column x of refused.a is of its key and is not copied: to follow changes, the target must know which row they are about; add it to option columns",
 		},
 		{"a unique key more", table(all, ", UNIQUE KEY y (y)"), nil, "the target has the unique key (y) and the source does not"},
 		{"another prefix", table(all, ", UNIQUE KEY y (y(4), x)"), nil, "the target has the unique key (y(4), x) and the source does not"},

@@ -106,7 +106,7 @@ func (f *foreignKeys) mayReferTo(ctx context.Context, t *tabledef.Table, k *rows
 	_, err := rowstream.ReadTable(ctx, f.to, schema, name)
 	if errors.Is(err, rowstream.ErrNoTable) {
 		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, which is not copied and does not exist in the target: "+
-			"add it to --tables, or create %s in the target without the key", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
+			"add it to option tables, or create %s in the target without the key", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
 	}
 	return err
 }

@@ -170,11 +170,11 @@ func TestHeartbeatReplica(t *testing.T) {
 	o := p.options("a")
 	o.From = copier.FromServer(root(replica))
 	o.Follow, o.UntilCaughtUp, o.Patience = true, true, 20*time.Second
-	if _, err := copier.Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
-		t.Errorf("plan of a replica without --heartbeat-on-replica: %v, want it refused", err)
+	if _, err := copier.Plan(t.Context(), o); err == nil || !strings.Contains(err.Error(), "option heartbeat-on-replica") {
+		t.Errorf("plan of a replica without option heartbeat-on-replica: %v, want it refused", err)
 	}
-	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--heartbeat-on-replica") {
-		t.Fatalf("a replica without --heartbeat-on-replica: %v, want it refused", err)
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "option heartbeat-on-replica") {
+		t.Fatalf("a replica without option heartbeat-on-replica: %v, want it refused", err)
 	}
 	o.UntilCaughtUp, o.Heartbeat.OnReplica = false, true
 	f := startFollowing(t, o)

@@ -111,7 +111,7 @@ func newCopyDescs() *copyDescs {
 		bound:    desc("limit_bound", "Bound of a limited metric, in seconds if it is a time.", "limit"),
 		waits:    desc("wait_seconds", "How long the copy has been waiting, by reason; absent: it does not wait.", "wait"),
 
-		lag: desc("lag_seconds", "How far the followed side's changes are behind on the other side, as proven by a heartbeat (--heartbeat=off: by "+
+		lag: desc("lag_seconds", "How far the followed side's changes are behind on the other side, as proven by a heartbeat (option heartbeat=off: by "+
 			"positions). Absent: unknown, or not following."),
 		confirmed: desc("lag_confirmed_timestamp_seconds", "When the lag was last proven. Absent: never, or not following."),
 		behind:    desc("lag_bytes", "Bytes of binary log that are not applied. Absent: unknown, or not following."),

@@ -54,7 +54,7 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 		return nil, err
 	}
 	if inv == nil {
-		return nil, errors.New("the dump lists no objects, since its source did not: name each table by --tables")
+		return nil, errors.New("the dump lists no objects, since its source did not: name each table by option tables")
 	}
 	if err := j.judge(ctx, source, inv, &sel); err != nil {
 		return nil, fmt.Errorf("compare the source's objects with the target: %w", err)
@@ -71,7 +71,7 @@ func (j *job) openInventory(ctx context.Context) (source rowstream.Querier, err 
 	_, dumped := j.from.(*dump.Dump)
 	source, ok := j.from.(rowstream.Querier)
 	if !ok && !dumped {
-		return nil, errors.New("list the objects of the source: it sends rows alone; use --from mysql://… or name each table")
+		return nil, errors.New("list the objects of the source: it sends rows alone; read from the server itself or name each table")
 	}
 	if j.to, err = rowstream.Connect(ctx, j.o.To); err != nil {
 		return nil, fmt.Errorf("connect to the target: %w", err)

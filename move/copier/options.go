@@ -147,7 +147,7 @@ func (o *Options) Validate() error {
 	case len(o.Tables) == 0:
 		return errors.New("no tables to copy")
 	case o.Workers < 0 || o.Workers > 256:
-		return fmt.Errorf("--workers %d: use 1 to 256", o.Workers)
+		return fmt.Errorf("option workers %d: use 1 to 256", o.Workers)
 	case o.UntilCaughtUp && !o.Follow:
 		return errors.New("until the target has caught up has no meaning when changes are not followed")
 	case o.MaxViewAge != 0 && !o.Follow:
@@ -159,7 +159,7 @@ func (o *Options) Validate() error {
 	case o.Cutover != nil && (!o.Follow || o.UntilCaughtUp):
 		return errors.New("a cutover needs changes to be followed until clients are at the target")
 	case o.ChunkBytes < 1<<10 || o.ChunkBytes > 1<<30:
-		return fmt.Errorf("--chunk-bytes %d: use 1KiB to 1GiB", o.ChunkBytes)
+		return fmt.Errorf("option chunk-bytes %d: use 1KiB to 1GiB", o.ChunkBytes)
 	}
 	targets := make(map[string]bool)
 	for i := range o.Tables {

@@ -175,7 +175,7 @@ func (p *preparePhase) checkSource(ctx context.Context) (err error) {
 		return err
 	}
 	if p.o.Follow && p.snapshot.Identity() == "" {
-		return errors.New("the source does not identify itself, so that a later view of it could be another server's: --follow requires that it does")
+		return errors.New("the source does not identify itself, so that a later view of it could be another server's: option follow requires that it does")
 	}
 	if p.o.Follow {
 		if err := sameCascades(ctx, p.from, p.tables); err != nil {

@@ -70,7 +70,7 @@ func (r *redefiner) redefine(ctx context.Context, source binlog.Follower, spec *
 		case known == "": // killed before the first row
 			return &tabledef.Redefinition{Definition: now, Persist: true}, nil
 		}
-		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse --restart",
+		return nil, fmt.Errorf("table %s was altered on the source while its rows were being copied, so they have two forms:\n  %s\nuse option restart",
 			spec.Source(), strings.Join(tabledef.DifferencesBetween("before", "now", noted.Table, now.Table), "\n  "))
 	}
 	end, err := source.GTIDPosition(ctx)
@@ -113,7 +113,7 @@ func withoutIgnored(changes []binlog.SchemaChange, ignore []sqldigest.Digest) (k
 // whether and how the table can be resumed.
 func judge(d *tabledef.Redefinition, spec *tabledef.Spec, changes []binlog.SchemaChange, noted *tabledef.Definition, before binlog.Position) error {
 	restart := func(format string, a ...any) error {
-		return fmt.Errorf("table %s cannot be resumed: %s; use --restart", spec.Source(), fmt.Sprintf(format, a...))
+		return fmt.Errorf("table %s cannot be resumed: %s; use option restart", spec.Source(), fmt.Sprintf(format, a...))
 	}
 	same := noted.SameShape(&d.Definition)
 	var said []string
@@ -168,7 +168,7 @@ func (r *redefiner) firstDefinition(ctx context.Context, source binlog.Follower,
 	d.Upto = end
 	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
 		if c.Kind != binlog.ChangeIndex {
-			return nil, fmt.Errorf("table %s was altered (%s) after its rows were copied without --follow, which records no definition: copy it again with --restart", spec.Source(), c.SQL)
+			return nil, fmt.Errorf("table %s was altered (%s) after its rows were copied without option follow, which records no definition: copy it again with option restart", spec.Source(), c.SQL)
 		}
 	}
 	return d, nil
@@ -186,7 +186,7 @@ func (r *redefiner) definedSince(ctx context.Context, source binlog.Follower, sp
 	}
 	for _, c := range withoutIgnored(changes, r.o.IgnoreStatements) {
 		if c.Rows && c.Kind != binlog.ChangeIndex {
-			return fmt.Errorf("table %s was altered (%s) after %s, and only its later definition is recorded: copy it again with --restart", spec.Source(), c.SQL, from)
+			return fmt.Errorf("table %s was altered (%s) after %s, and only its later definition is recorded: copy it again with option restart", spec.Source(), c.SQL, from)
 		}
 	}
 	return nil
@@ -243,7 +243,7 @@ func (r *redefiner) describe(ctx context.Context, source binlog.Follower, spec *
 	t, err := tabledef.DescribeAs(ctx, d.Table, r.to, r.describing(), spec)
 	switch differs := new(tabledef.DiffersError); {
 	case errors.As(err, &differs) && d.Past:
-		return nil, fmt.Errorf("%w\nrow changes before %q are not applied yet: restore the earlier definition, and run the same command again; or use --restart", err, d.Change)
+		return nil, fmt.Errorf("%w\nrow changes before %q are not applied yet: restore the earlier definition, and run the same command again; or use option restart", err, d.Change)
 	case errors.As(err, &differs) && d.Change != "":
 		return nil, fmt.Errorf("%w\nthe source's table was altered (%s), and everything before that is in the target: alter the target the same way%s, and run the same command again to resume",
 			err, d.Change, tabledef.Alteration(spec, d.Table, differs.Target))
@@ -275,10 +275,10 @@ func (r *redefiner) stopped(ctx context.Context, err error) error {
 	said := *stop
 	said.Try = "all before it is in the target: do the same there, unless it is about nothing that is copied, and run the same command again: it resumes here"
 	if stop.Change == binlog.ChangeOther {
-		said.Try = "the log does not list what it did to rows: copy again with --restart"
+		said.Try = "the log does not list what it did to rows: copy again with option restart"
 	}
 	if stop.Digest != "" {
-		said.Try += "; if it changes nothing in the table, continue after it with --ignore-statement " + stop.Digest
+		said.Try += "; if it changes nothing in the table, continue after it with option ignore-statement " + stop.Digest
 	}
 	for _, t := range r.tables {
 		if t.Source.FullName() == stop.Table {

@@ -33,7 +33,7 @@ func TestAltered(t *testing.T) {
 	p := newPair(t, "altered")
 	const (
 		ended   = "all before it is in the target: do the same there"
-		restart = "--restart"
+		restart = "option restart"
 	)
 	remote := overTheWire(t, root(p.from), wire.NoCompression)
 	type step struct {
@@ -78,7 +78,7 @@ func TestAltered(t *testing.T) {
 			{nil, []string{"TRUNCATE TABLE altered.a"}, ""},
 		}},
 		{"altered twice, written between", nil, []step{
-			{[]string{"ALTER TABLE a ADD COLUMN x INT", "UPDATE a SET x = 1", "ALTER TABLE a ADD COLUMN y INT"}, nil, "altered more than once, and written between: ALTER TABLE a ADD COLUMN x INT; ALTER TABLE a ADD COLUMN y INT; use --restart"},
+			{[]string{"ALTER TABLE a ADD COLUMN x INT", "UPDATE a SET x = 1", "ALTER TABLE a ADD COLUMN y INT"}, nil, "altered more than once, and written between: ALTER TABLE a ADD COLUMN x INT; ALTER TABLE a ADD COLUMN y INT; use option restart"},
 		}},
 		{"altered twice, nothing written between", nil, []step{
 			{[]string{"ALTER TABLE a ADD COLUMN x INT", "ALTER TABLE a MODIFY x BIGINT", "UPDATE a SET x = 1"}, []string{"ALTER TABLE altered.a ADD COLUMN x BIGINT"}, ""},
@@ -172,7 +172,7 @@ func TestAlteredKilled(t *testing.T) {
 	// While rows are copied.
 	sqlExec(t, p.target, "DELETE FROM _tare.copy_follow", "UPDATE _tare.copy_table SET phase = 'copying'")
 	sqlExec(t, p.source, "ALTER TABLE a ADD COLUMN more INT")
-	goesOn(t, o, "altered on the source while its rows were being copied, so they have two forms:\n  column more is missing before\nuse --restart")
+	goesOn(t, o, "altered on the source while its rows were being copied, so they have two forms:\n  column more is missing before\nuse option restart")
 	o.Restart = true
 	sqlExec(t, p.target, "DROP TABLE alteredkilled.a")
 	goesOn(t, o, "")
@@ -250,7 +250,7 @@ func TestAlteredUnrecorded(t *testing.T) {
 	}
 	sqlExec(t, p.source, "UPDATE a SET price = 12", "ALTER TABLE a MODIFY price INT AFTER qty")
 	sqlExec(t, p.target, "ALTER TABLE unrecorded.a MODIFY price INT AFTER qty")
-	goesOn(t, o, "was altered (ALTER TABLE a MODIFY price INT AFTER qty) after its rows were copied without --follow")
+	goesOn(t, o, "was altered (ALTER TABLE a MODIFY price INT AFTER qty) after its rows were copied without option follow")
 }
 
 // TestTablesAdded adds a table to a copy that follows others, which were altered in between: each table's

@@ -57,8 +57,8 @@ func TestRefusals(t *testing.T) {
 			o.To = root(p.from)
 			o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
 		}), "", "would be copied onto itself", false},
-		{"restart with rows of others", plain(func(o *copier.Options) { o.Restart = true }), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "use --restart --truncate refused.plain", true},
-		{"truncate without restart", plain(func(o *copier.Options) { o.Truncate = []string{"refused.plain"} }), "", "--truncate requires --restart", false},
+		{"restart with rows of others", plain(func(o *copier.Options) { o.Restart = true }), "CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4; INSERT INTO plain VALUES (7, '', 0)", "use option restart and option truncate refused.plain", true},
+		{"truncate without restart", plain(func(o *copier.Options) { o.Truncate = []string{"refused.plain"} }), "", "option truncate requires option restart", false},
 		{"truncate of another table", plain(func(o *copier.Options) { o.Restart, o.Truncate = true, []string{"refused.plan"} }), "", "not a target table of this copy", false},
 		{"a condition", plain(func(o *copier.Options) { o.Tables[0].Where = "nix > 1" }), "", "Unknown column", true},
 	}
@@ -123,7 +123,7 @@ func TestGoingOn(t *testing.T) {
 		t.Errorf("a state with a gap: %v", err)
 	}
 	sqlExec(t, p.target, "DROP TABLE again.a", "DELETE FROM _tare.copy_chunk")
-	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table does not exist; use --restart") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table does not exist; use option restart") {
 		t.Errorf("a table that is gone: %v", err)
 	}
 	changed.Restart = true
@@ -139,7 +139,7 @@ func TestGoingOn(t *testing.T) {
 	unfinished := changed
 	unfinished.Restart = false
 	for name, run := range map[string]func() error{"run": func() error { _, err := copier.Run(t.Context(), unfinished); return err }, "plan": func() error { _, err := copier.Plan(t.Context(), unfinished); return err }} {
-		if err := run(); err == nil || !strings.Contains(err.Error(), "repeat it with --restart") {
+		if err := run(); err == nil || !strings.Contains(err.Error(), "repeat it with option restart") {
 			t.Errorf("%s: a restart that was killed: %v", name, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestSwapped(t *testing.T) {
 	o.To.Addr = strings.Replace(o.To.Addr, "127.0.0.1", "localhost", 1)
 	o.Restart, o.Truncate = true, []string{"swapped.a"}
 	for name, run := range map[string]func() error{"run": func() error { _, err := copier.Run(t.Context(), o); return err }, "plan": func() error { _, err := copier.Plan(t.Context(), o); return err }} {
-		if err := run(); err == nil || !strings.Contains(err.Error(), "are --from and --to swapped?") {
+		if err := run(); err == nil || !strings.Contains(err.Error(), "are the source and the target swapped?") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

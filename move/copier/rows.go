@@ -202,7 +202,7 @@ func readError(t *tabledef.Table, err error) error {
 	if !errors.Is(err, rowstream.ErrAltered) {
 		return err
 	}
-	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use --restart", err, t.Spec.Source())
+	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use option restart", err, t.Spec.Source())
 }
 
 // A reading reads the rows of tables once, for the targets of one or several phases. Its workers take their steps from the machine. Several

@@ -154,7 +154,7 @@ func TestSchemaUntranslated(t *testing.T) {
 		"CREATE TABLE numbered (id BIGINT DEFAULT NEXTVAL(numbers) PRIMARY KEY)", "SET SESSION sql_mode = 'ORACLE'", "CREATE PROCEDURE oracle AS BEGIN NULL; END", "SET SESSION sql_mode = DEFAULT")
 	o = back.options()
 	_, err = copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"strange_too"}})
-	for _, want := range []string{"--map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci", "type that MySQL has not", "MySQL has no sequences", "takes numbers from a sequence", "sql_mode has ORACLE"} {
+	for _, want := range []string{"option map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci", "type that MySQL has not", "MySQL has no sequences", "takes numbers from a sequence", "sql_mode has ORACLE"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

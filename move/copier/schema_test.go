@@ -239,7 +239,7 @@ func TestSchemaLargestFirst(t *testing.T) {
 	}
 	want := map[string]string{
 		"schema sizes": "copied ", "table sizes.a_small": "copied ", "table sizes.b_large": "copied ", "table sizes.not_asked": "copied ",
-		"table sizes.c_left": "left out excluded by --exclude sizes.*left", "view sizes.a_view": "left out not among --tables",
+		"table sizes.c_left": "left out excluded by option exclude sizes.*left", "view sizes.a_view": "left out not among option tables",
 	}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Error(diff)
@@ -404,7 +404,7 @@ func TestSchemaFollow(t *testing.T) {
 	p.sameSchema(t)
 	o = p.options()
 	o.Follow, o.Cutover = true, &cutover.Options{}
-	if _, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"chased"}}); err == nil || !strings.Contains(err.Error(), "trigger chased.first: with --cutover") {
+	if _, err := copier.Resolve(t.Context(), &o, inventory.Selection{Schemas: []string{"chased"}}); err == nil || !strings.Contains(err.Error(), "trigger chased.first: with option cutover") {
 		t.Errorf("triggers with a cutover: %v", err)
 	}
 }

@@ -227,8 +227,8 @@ func TestSplitHandover(t *testing.T) {
 	if err != nil || reports[2].Cutover.Phase != cutover.PhaseHanded || strings.Join(phases(), "") != `["handed over"]["handed over"]["handed over"]` {
 		t.Errorf("again: %v, records %v", err, phases())
 	}
-	if _, err := handOver(t.Context(), 1, longest, func(o *copier.Options) { o.Restart = true }, nil); err == nil || !strings.Contains(err.Error(), "--restart would empty tables that clients write to") {
-		t.Errorf("with --restart: %v", err)
+	if _, err := handOver(t.Context(), 1, longest, func(o *copier.Options) { o.Restart = true }, nil); err == nil || !strings.Contains(err.Error(), "option restart would empty tables that clients write to") {
+		t.Errorf("with option restart: %v", err)
 	}
 	s, err := copier.NewSplit(splitOptions(t, p, clauses...), "", nil)
 	if err != nil {

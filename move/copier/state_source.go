@@ -60,7 +60,7 @@ func (s *sourceRecord) mayBe(spec *tabledef.Spec, recorded, position string) err
 	if err == nil && s.o.Follow && isIdentity(recorded) && p.GTID != "" && p.Heartbeat != "" {
 		return nil // following checks that the log continues
 	}
-	try := "; repeat its command to resume it, or use --restart"
+	try := "; repeat its command to resume it, or use option restart"
 	if isIdentity(s.source) {
 		try += fmt.Sprintf("; if it is certain that it is the same server, which has got another identity or address, UPDATE %s SET source = %s%s in the target",
 			s.state.Tables(), rowstream.Quote(s.source), state.RowsOf(spec))

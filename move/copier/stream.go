@@ -66,7 +66,7 @@ func (s *changeStream) oldest() (oldest binlog.Position, err error) {
 		before, known := t.Start.Before(oldest)
 		if !known {
 			return oldest, fmt.Errorf("follow the changes of %s: its rows are as of %s, those of another table as of %s, and neither is before the other: "+
-				"they come from servers that had different transactions; copy the tables again with --restart", t.Spec.Source(), t.Start, oldest)
+				"they come from servers that had different transactions; copy the tables again with option restart", t.Spec.Source(), t.Start, oldest)
 		}
 		if before {
 			oldest = t.Start

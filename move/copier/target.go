@@ -50,7 +50,7 @@ func stripIndexes(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) e
 		return nil
 	}
 	if _, err := c.Exec(ctx, tabledef.DropIndexes(t.Spec.TargetSQL(), there)); err != nil {
-		return fmt.Errorf("drop the secondary indexes of %s, to be built again after the rows: %w; --keep-indexes leaves them alone", t.Spec.Target(), err)
+		return fmt.Errorf("drop the secondary indexes of %s, to be built again after the rows: %w; option keep-indexes leaves them alone", t.Spec.Target(), err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func createTarget(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) e
 func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) error {
 	found, err := hasRows(ctx, t, c)
 	if err == nil && found {
-		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use --restart --truncate %s",
+		err = fmt.Errorf("copy to %s: it has rows already, which no copy has recorded; empty it, or use option restart and option truncate %s",
 			t.Spec.Target(), t.Spec.Target())
 	}
 	return err
@@ -102,9 +102,9 @@ func recallTable(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, o 
 	}
 	switch {
 	case t.Create != "":
-		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use --restart", t.Spec.Target())
+		return fmt.Errorf("resume the copy to %s: the state in the target records it, but the table does not exist; use option restart", t.Spec.Target())
 	case !t.ResumeOrder():
-		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", t.Spec.Target(), t.State.Spec, t.Spec.Text())
+		return fmt.Errorf("resume the copy to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use option restart", t.Spec.Target(), t.State.Spec, t.Spec.Text())
 	}
 	return nil
 }

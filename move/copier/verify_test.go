@@ -154,7 +154,7 @@ func TestVerifyParts(t *testing.T) {
 
 	o.Tables[0].Columns = []tabledef.ColumnSpec{{From: "e", To: "e2"}}
 	sqlExec(t, p.target, "DROP DATABASE _tare", "CREATE OR REPLACE TABLE parts.b (e2 ENUM('x', 'y'))")
-	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the column id of its key is not among --columns") {
+	if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the column id of its key is not among option columns") {
 		t.Errorf("without the key: %v", err)
 	}
 	if got := read(t, p.target, "SELECT COUNT(*) FROM parts.b"); got[0] != `["0"]` {

@@ -422,7 +422,7 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 		return c.r.stop(StopLogGone, "", "the server cannot read its log from there", tryCopyAgain, e)
 	case rowstream.Denied(e.Number), e.Number == errLogin:
 		return fmt.Errorf("follow the binary log of %s after %s: %w; if the account's privileges or password were changed: GRANT REPLICATION SLAVE ON *.* TO it, "+
-			"correct --from, and run the same command again: it resumes here", c.d.Addr(), c.r.position().Place(), e)
+			"correct option from, and run the same command again: it resumes here", c.d.Addr(), c.r.position().Place(), e)
 	}
 	return nil
 }

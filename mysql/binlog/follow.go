@@ -228,5 +228,5 @@ func (r *logReader) stopRows(f *followedTable, err error) error {
 	if missing := new(rowstream.LookupError); errors.As(err, &missing) {
 		return r.stop(StopUnknown, f.table.FullName(), "a row in the log belongs to no shard", "values may be added while the log is followed", err)
 	}
-	return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table again with --restart", err)
+	return r.stop(StopUnknown, f.table.FullName(), "its rows in the log cannot be read", "report it with the table's definition, and copy the table again with option restart", err)
 }

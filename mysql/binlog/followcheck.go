@@ -207,7 +207,7 @@ func checkCascades(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table)
 	})
 	if err == nil && len(refused) > 0 {
 		err = fmt.Errorf("table %s: what its foreign keys do to its rows is not logged: %s; MySQL 9.6 and later log it, with innodb_native_foreign_keys = OFF; "+
-			"copy it from there, or without --follow", t.FullName(), strings.Join(refused, "; "))
+			"copy it from there, or without option follow", t.FullName(), strings.Join(refused, "; "))
 	}
 	return err
 }
@@ -253,7 +253,7 @@ func checkRetention(ctx context.Context, c *mysqlconn.Client, from Position) err
 }
 
 // tryCopyAgain is the advice where the log no longer has a position.
-const tryCopyAgain = "copy the tables again with --restart; before, if the log was purged by its age, keep more of it " +
+const tryCopyAgain = "copy the tables again with option restart; before, if the log was purged by its age, keep more of it " +
 	"(binlog_expire_logs_seconds, expire_logs_days); RESET MASTER and RESET BINARY LOGS delete all of it"
 
 // CurrentPosition implements Follower.

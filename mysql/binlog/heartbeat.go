@@ -185,7 +185,7 @@ func beatError(err error, schema string) error {
 	case errors.As(err, &refused) && refused.Number == errReadOnly:
 		return fmt.Errorf("write a heartbeat to %s: %w: %w", beatTable(schema), ErrReadOnly, err)
 	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
-		return fmt.Errorf("write a heartbeat to %s: %w; GRANT CREATE, INSERT, SELECT, DELETE, DROP ON %s TO the user, or use the weaker --heartbeat=off",
+		return fmt.Errorf("write a heartbeat to %s: %w; GRANT CREATE, INSERT, SELECT, DELETE, DROP ON %s TO the user, or use the weaker option heartbeat=off",
 			beatTable(schema), err, beatTable(schema))
 	}
 	return fmt.Errorf("write a heartbeat to %s: %w", beatTable(schema), err)
@@ -231,7 +231,7 @@ func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*my
 		case err != nil:
 			return nil, err
 		case slices.Contains(seen, next) || len(seen) > longestChain:
-			return nil, refuseSetting("the servers %s replicate from one another: heartbeats cannot be told from their copies; use the weaker --heartbeat=off", strings.Join(seen, ", "))
+			return nil, refuseSetting("the servers %s replicate from one another: heartbeats cannot be told from their copies; use the weaker option heartbeat=off", strings.Join(seen, ", "))
 		}
 		seen = append(seen, next)
 		cfg.Addr, cfg.Network = next, ""
@@ -246,16 +246,16 @@ func primaryOf(ctx context.Context, c *mysqlconn.Client, onReplica bool) (string
 	}
 	if l.ChannelsErr != nil {
 		return "", refuseSetting("the user may not see whether the server is a replica, where a heartbeat must not be written: %w; "+
-			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it, or use the weaker --heartbeat=off", l.ChannelsErr)
+			"GRANT REPLICATION CLIENT, on MariaDB REPLICA MONITOR, ON *.* TO it, or use the weaker option heartbeat=off", l.ChannelsErr)
 	}
 	switch {
 	case !l.IsReplica():
 		return "", nil
 	case !onReplica:
-		return "", refuseSetting("the server is a replica of %s: follow that one, or have heartbeats written there with --heartbeat-on-replica, "+
-			"with the same account, or use the weaker --heartbeat=off", l.Channels[0].Host)
+		return "", refuseSetting("the server is a replica of %s: follow that one, or have heartbeats written there with option heartbeat-on-replica, "+
+			"with the same account, or use the weaker option heartbeat=off", l.Channels[0].Host)
 	case len(l.Channels) != 1:
-		return "", refuseSetting("the server replicates from %d others: a heartbeat of one of them proves nothing of the others; follow them, or use the weaker --heartbeat=off", len(l.Channels))
+		return "", refuseSetting("the server replicates from %d others: a heartbeat of one of them proves nothing of the others; follow them, or use the weaker option heartbeat=off", len(l.Channels))
 	}
 	return net.JoinHostPort(l.Channels[0].Host, l.Channels[0].Port), nil
 }

@@ -278,7 +278,7 @@ func (r *logReader) proveMark() error {
 		return nil
 	}
 	return r.stop(StopLogGone, "", "the log does not have the last heartbeat that was read: it was started again (RESET MASTER), or is another server's",
-		"copy the tables again (--restart)", nil)
+		"copy the tables again (option restart)", nil)
 }
 
 // checkSkipped checks a skipped group for the mark.

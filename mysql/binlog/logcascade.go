@@ -119,7 +119,7 @@ func (ref cascadeRef) filtered(tables []followedTable) bool {
 
 func (r *logReader) unloggedCascade(ref cascadeRef, what string) error {
 	return r.stop(StopSettings, r.tables[ref.child].table.FullName(), what,
-		"copy the tables again without --follow, or from MySQL 9.6 or later with innodb_native_foreign_keys = OFF", nil)
+		"copy the tables again without option follow, or from MySQL 9.6 or later with innodb_native_foreign_keys = OFF", nil)
 }
 
 // cascade appends the changes by foreign keys that result from a change, or stops if they cannot be derived
@@ -191,7 +191,7 @@ func (r *logReader) keyChanged(out *ChangeBatch, c Change) error {
 			if string(l.row[column]) != string(l.other[column]) || (l.row[column] == nil) != (l.other[column] == nil) {
 				return underivable(r.stop(StopSettings, r.tables[c.Table].table.FullName(),
 					"the key of a row was changed, and what "+ref.text+" then does to its rows is not logged",
-					"copy the tables again with --restart, without --follow where keys change", nil))
+					"copy the tables again with option restart, without option follow where keys change", nil))
 			}
 		}
 	}
@@ -215,7 +215,7 @@ func (r *logReader) uncheckedRow(out *ChangeBatch, c Change) error {
 		if k := &t.Cascades[i]; l.derives(int(c.Table), i) && k.OnDelete() && l.refers(k, c.Kind == Update) {
 			return underivable(r.stop(StopSettings, t.FullName(),
 				"a row was written with foreign_key_checks = 0: whether the foreign key "+k.Key.Name+" has changed it since is not in the log",
-				"copy the tables again with --restart, and write to it with foreign_key_checks = 1 while they are followed", nil))
+				"copy the tables again with option restart, and write to it with foreign_key_checks = 1 while they are followed", nil))
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (r *logReader) noEnd() error {
 		return nil
 	}
 	return r.stop(StopRolledBack, "", fmt.Sprintf("a transaction in %s has no end there, and the log does not say whether the source rolled it back", r.openFile),
-		"copy the tables again (--restart)", nil)
+		"copy the tables again (option restart)", nil)
 }
 
 // cutOff drops the open group, whose end is missing from the log; before are the GTIDs that the source counts
@@ -53,10 +53,10 @@ func (r *logReader) cutOff(before *gtids) error {
 	switch {
 	case r.open && before.contains(&r.pending):
 		return r.stop(StopUnknown, "", fmt.Sprintf("a transaction in %s has no end there, and the source counts it as committed", r.openFile),
-			"copy the tables again (--restart)", nil)
+			"copy the tables again (option restart)", nil)
 	case r.handed > 0:
 		return r.stop(StopRolledBack, "", fmt.Sprintf("a transaction in %s was cut off when the source was killed, which rolled it back; it is larger than a batch, and a part of it was applied", r.openFile),
-			"copy the tables again (--restart)", nil)
+			"copy the tables again (option restart)", nil)
 	}
 	r.xas.drop()
 	cut(r.batch, r.first)
@@ -77,7 +77,7 @@ func isCut(e *mysqlconn.ServerError) bool {
 func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	file := c.r.file
 	unproven := func(what string) error {
-		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log file %s ends within an event: %s", file, what), "copy the tables again (--restart)", e)
+		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log file %s ends within an event: %s", file, what), "copy the tables again (option restart)", e)
 	}
 	conn, err := rowstream.Connect(ctx, c.d.Config())
 	if err != nil {

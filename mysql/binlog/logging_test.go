@@ -57,7 +57,7 @@ func TestUnloggedChanges(t *testing.T) {
 	accepted("follow a schema that is logged", d.CheckFollow(t.Context(), shown, now))
 	accepted("a snapshot of it", snapshot(2, shown))
 	refused("follow a schema that is left out", d.CheckFollow(t.Context(), hidden, now), "binlog-ignore-db")
-	refused("a snapshot of it over several connections", snapshot(2, hidden), "--workers 1")
+	refused("a snapshot of it over several connections", snapshot(2, hidden), "option workers 1")
 	accepted("a snapshot over one", snapshot(1, hidden))
 
 	if _, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: hidden}); !errors.Is(err, rowstream.ErrNotLogged) {

@@ -144,7 +144,7 @@ func TestIgnoredStatement(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	digest, err := sqldigest.Parse(stop.Digest)
-	if err != nil || !strings.Contains(stop.Error(), "--ignore-statement "+stop.Digest) {
+	if err != nil || !strings.Contains(stop.Error(), "option ignore-statement "+stop.Digest) {
 		t.Fatalf("%v: %v", stop, err)
 	}
 	r, _ = newLogReader(described(intColumn), "")

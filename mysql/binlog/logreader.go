@@ -252,7 +252,7 @@ func (r *logReader) event(e *event) error {
 	case eventPartialUpdate:
 		return r.partialUpdate(e)
 	case eventIncident:
-		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables again with --restart", nil)
+		return r.stop(StopUnknown, "", "the server says that events were lost", "copy the tables again with option restart", nil)
 	}
 	if !e.kind.known() && e.flags&eventIgnorable == 0 {
 		return r.unknown(fmt.Sprintf("an event of type %d", e.kind), errEventType)
@@ -365,7 +365,7 @@ func (r *logReader) rollBack(e *event) error {
 func (r *logReader) undo(to savepoint) error {
 	if r.xas.open == nil && to.rows < r.handed && r.ours {
 		return r.stop(StopRolledBack, "", "a transaction was rolled back, whole or to a savepoint, of which rows have been applied already: it is larger than a batch",
-			"copy the tables again with --restart, while no transaction of this size is rolled back to a savepoint", nil)
+			"copy the tables again with option restart, while no transaction of this size is rolled back to a savepoint", nil)
 	}
 	if r.xas.open == nil || !r.xas.open.dropped {
 		cut(r.out(), to.changes)
@@ -395,7 +395,7 @@ func (r *logReader) partialUpdate(e *event) error {
 	}
 	if m := r.maps[id]; m != nil && r.scan == nil {
 		return r.stop(StopImage, r.tables[m.table].table.FullName(), "JSON values were logged in part",
-			"SET GLOBAL binlog_row_value_options = '' and copy the table again with --restart", nil)
+			"SET GLOBAL binlog_row_value_options = '' and copy the table again with option restart", nil)
 	}
 	return nil
 }
@@ -437,7 +437,7 @@ func (r *logReader) tableMap(e *event) error {
 	if err := m.set(f, e.body, rest); err != nil {
 		m.body = m.body[:0]
 		return r.stop(StopSchema, f.table.FullName(), "its rows are logged in another form than it was described with",
-			"copy the table again with --restart", err)
+			"copy the table again with option restart", err)
 	}
 	return nil
 }
@@ -478,7 +478,7 @@ func (r *logReader) rowsEvent(e *event, kind ChangeKind, version int, compressed
 	var rows rowsEvent
 	err = rows.decode(kind, rest, m)
 	if errors.Is(err, errImage) {
-		return r.stop(StopImage, f.table.FullName(), err.Error(), "SET GLOBAL binlog_row_image = FULL, end the sessions that have another, and copy the table again with --restart", nil)
+		return r.stop(StopImage, f.table.FullName(), err.Error(), "SET GLOBAL binlog_row_image = FULL, end the sessions that have another, and copy the table again with option restart", nil)
 	}
 	if err == nil && compressed {
 		rows.rows, err = r.inflate.inflate(rows.rows)
@@ -585,5 +585,5 @@ func (r *logReader) stop(reason StopReason, table, what, try string, err error) 
 
 // unknown returns the error for unreadable data.
 func (r *logReader) unknown(what string, err error) error {
-	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables again with --restart", err)
+	return r.stop(StopUnknown, "", what+" at "+fmt.Sprintf("%s %d", r.file, r.offset)+" cannot be read", "report it, and copy the tables again with option restart", err)
 }

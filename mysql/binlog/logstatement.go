@@ -152,7 +152,7 @@ func (r *logReader) rollBackTo(name string) error {
 	case !ok && !r.ours:
 		return nil
 	case !ok:
-		return r.stop(StopRolledBack, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables again with --restart", nil)
+		return r.stop(StopRolledBack, "", "a transaction was rolled back in part, to a savepoint that is not in the log", "copy the tables again with option restart", nil)
 	}
 	return r.undo(to)
 }
@@ -188,10 +188,10 @@ func (r *logReader) refuse(s statement) error {
 		table = r.tables[s.table].table.FullName()
 	}
 	what, try := "a statement was logged that may change followed rows without listing them: ",
-		"SET GLOBAL binlog_format = ROW, end the sessions that have another, and copy the table again with --restart"
+		"SET GLOBAL binlog_format = ROW, end the sessions that have another, and copy the table again with option restart"
 	if s.kind == statementUnknown {
 		what, try = "a statement was logged that is not known to leave followed tables alone: ",
-			"compare the tables (--verify), and copy those that differ again with --restart"
+			"compare the tables (option verify), and copy those that differ again with option restart"
 	}
 	return r.stopAt(r.stop(StopStatement, table, what+shortSQL(text), try, nil), text)
 }
@@ -199,7 +199,7 @@ func (r *logReader) refuse(s statement) error {
 // stopAt completes the error for a statement: its text and digest, and how to continue after it.
 func (r *logReader) stopAt(err *StopError, text string) *StopError {
 	err.SQL, err.Digest = text, r.digest().String()
-	err.Try += "; if it changes nothing in them, continue after it with --ignore-statement " + err.Digest
+	err.Try += "; if it changes nothing in them, continue after it with option ignore-statement " + err.Digest
 	return err
 }
 
@@ -215,7 +215,7 @@ func (r *logReader) schemaChange(e *event, s statement) error {
 		f.rows = false
 	case !f.defined.isAfter(r.uptoFile, r.uptoOffset, &r.pending):
 		err := r.stop(StopSchema, f.table.FullName(), "its definition or existence was changed: "+shortSQL(text),
-			"bring both sides to the same definition and resume behind it, or copy the table again with --restart", nil)
+			"bring both sides to the same definition and resume behind it, or copy the table again with option restart", nil)
 		err.Change = s.change
 		return r.stopAt(err, text)
 	}

@@ -145,12 +145,12 @@ func (r *logReader) xaEnd(e *event, s statement) error {
 	case s.kind == statementXARollback || r.scan != nil:
 	case !ok && !r.ignored():
 		err := r.stop(StopRolledBack, "", fmt.Sprintf("XA transaction %s was prepared before the start position: its rows are unknown", s.name),
-			"copy the tables again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
+			"copy the tables again with option restart, while no XA transaction is prepared (XA RECOVER)", nil)
 		return r.stopAt(err, r.redacted())
 	default:
 		if f, ok := r.missing(x); ok && !r.ignored() {
 			err := r.stop(StopRolledBack, f.table.FullName(), fmt.Sprintf("XA transaction %s was prepared before the rows of the table were copied, and is committed after that: its rows are unknown", s.name),
-				"copy the table again with --restart, while no XA transaction is prepared (XA RECOVER)", nil)
+				"copy the table again with option restart, while no XA transaction is prepared (XA RECOVER)", nil)
 			return r.stopAt(err, r.redacted())
 		}
 		r.commitXA(e, s.name, x)

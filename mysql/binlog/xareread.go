@@ -56,7 +56,7 @@ func (c *changes) readAgain(ctx context.Context, b *ChangeBatch) error {
 	case !only.ended:
 		return nil
 	case !only.found && q.id != "":
-		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log does not have a prepared XA transaction at %s any more", q.x.at), "copy the tables again (--restart)", nil)
+		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log does not have a prepared XA transaction at %s any more", q.x.at), "copy the tables again (option restart)", nil)
 	}
 	_ = q.close() // all of it was read
 	c.r.reread = nil

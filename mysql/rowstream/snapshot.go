@@ -147,7 +147,7 @@ func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("take a consistent snapshot over several connections: %w; --workers 1 without --follow needs no log", err)
+		return fmt.Errorf("take a consistent snapshot over several connections: %w; option workers 1 without option follow needs no log", err)
 	}
 	return nil
 }
@@ -285,11 +285,11 @@ func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string
 		}
 		var refused *mysqlconn.ServerError
 		if !errors.As(err, &refused) || !Denied(refused.Number) {
-			return "", fmt.Errorf("%s: %w; try --workers 1, which needs no lock", way.how, err)
+			return "", fmt.Errorf("%s: %w; try option workers 1, which needs no lock", way.how, err)
 		}
 	}
 	return "", fmt.Errorf("the user may neither FLUSH TABLES WITH READ LOCK (RELOAD) nor LOCK TABLES: %w; "+
-		"grant one of them or use --workers 1, which needs no lock", err)
+		"grant one of them or use option workers 1, which needs no lock", err)
 }
 
 // Denied reports whether an error number means that the account lacks a privilege.

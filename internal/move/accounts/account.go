@@ -228,7 +228,7 @@ func (d *definition) inTarget(from, to *server) (there definition, notes []strin
 	return there, notes, ""
 }
 
-const byHand = "create the account in the target with a password, then run again with --grant-existing, or exclude it by --exclude-users"
+const byHand = "create the account in the target with a password, then run again with option grant-existing, or exclude it by option exclude-users"
 
 // otherMethods translates how an account authenticates to a server of the other vendor.
 func otherMethods(methods []method, to *server) (there []method, why string) {

@@ -23,7 +23,7 @@ func (p *Plan) compare(a *planned, from, to *server) {
 	}
 	a.exists = true
 	if a.definition.role != there.role {
-		a.needsHand("the target has an account of that name which is %s; drop it there, or exclude it by --exclude-users", map[bool]string{true: "a role", false: "no role"}[there.role])
+		a.needsHand("the target has an account of that name which is %s; drop it there, or exclude it by option exclude-users", map[bool]string{true: "a role", false: "no role"}[there.role])
 		return
 	}
 	for l := range a.grants {
@@ -55,7 +55,7 @@ func (a *planned) refuseNamesake(to *server) {
 		other.Host = "%"
 	}
 	if found := to.accounts[other]; found != nil && found.role != a.definition.role {
-		a.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by --exclude-users", other)
+		a.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by option exclude-users", other)
 	}
 }
 
@@ -72,10 +72,10 @@ func (p *Plan) judgeExisting(a *planned, from, to *server, different []string) {
 			a.note("exists in the target with another definition (" + strings.Join(different, ", ") + "), which stays; missing privileges are granted")
 		}
 	case len(different) > 0:
-		a.needsHand("exists in the target with another definition (%s), and lacks privileges there: if both are the same user, grant them by --grant-existing, else exclude it by --exclude-users",
+		a.needsHand("exists in the target with another definition (%s), and lacks privileges there: if both are the same user, grant them by option grant-existing, else exclude it by option exclude-users",
 			strings.Join(different, ", "))
 	case len(others) > 0:
-		a.needsHand("exists in the target, where %s holds it and would get its privileges, too: grant them by --grant-existing, or exclude it by --exclude-users", strings.Join(others, ", "))
+		a.needsHand("exists in the target, where %s holds it and would get its privileges, too: grant them by option grant-existing, or exclude it by option exclude-users", strings.Join(others, ", "))
 	}
 }
 

@@ -55,7 +55,7 @@ func (p *Plan) mayCreate(ctx context.Context, to *mysqlconn.Client, there *serve
 	if len(texts) == 0 {
 		return nil
 	}
-	return fmt.Errorf("--users: the account of --to may not create all accounts and privileges: it lacks %s; grant them, or copy without --users", strings.Join(texts, "; "))
+	return fmt.Errorf("option users: the target's account may not create all accounts and privileges: it lacks %s; grant them, or copy without option users", strings.Join(texts, "; "))
 }
 
 // needs collects the privileges that the target's account requires for a plan and lacks.

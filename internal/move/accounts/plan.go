@@ -81,7 +81,7 @@ func New(ctx context.Context, source rowstream.Querier, to *mysqlconn.Client, in
 	}
 	p.digests = p.digest(from)
 	p.plan(from, there)
-	if err := errors.Join(p.checkPatterns("--exclude-users", p.patterns), p.checkPatterns("--grant-existing", p.existing)); err != nil {
+	if err := errors.Join(p.checkPatterns("option exclude-users", p.patterns), p.checkPatterns("option grant-existing", p.existing)); err != nil {
 		return nil, err
 	}
 	if err := p.mayCreate(ctx, to, there); err != nil {
@@ -136,7 +136,7 @@ func (p *Plan) plan(from, to *server) {
 			continue
 		}
 		if other, taken := there[a.name]; taken {
-			a.needsHand("it would be the same account in the target as %s; exclude one of them by --exclude-users", other)
+			a.needsHand("it would be the same account in the target as %s; exclude one of them by option exclude-users", other)
 		}
 		there[a.name] = n
 	}
@@ -207,7 +207,7 @@ func (a *planned) define(here *account, from, to *server) {
 	case from.vendor != to.vendor && !hostUnderstood(a.name.Host):
 		a.needsHand("its host is an address with the length of a prefix, which MySQL alone has: create it on the source with a netmask")
 	case to.vendor == dialect.MySQL && len([]rune(a.name.User)) > 32:
-		a.needsHand("MySQL's names of accounts have at most 32 characters; exclude it by --exclude-users")
+		a.needsHand("MySQL's names of accounts have at most 32 characters; exclude it by option exclude-users")
 	case len(left) > 0:
 		a.note(fmt.Sprintf("%v has no %s", to.vendor, strings.Join(left, ", no ")))
 	}
@@ -289,7 +289,7 @@ func (a *planned) translate(from, to *server) {
 		for name := range granted {
 			switch {
 			case !slices.Contains(known, name):
-				a.needsHand("its privilege %s is not understood; exclude it by --exclude-users", name)
+				a.needsHand("its privilege %s is not understood; exclude it by option exclude-users", name)
 			case l.column == "" && !to.all[l.kind][name]:
 				left[name] = true
 				delete(granted, name)

@@ -193,9 +193,9 @@ func (a *account) attributes(text string) {
 			}
 			a.failed, a.lockDays = lock.Failed, lock.Days
 		case "additional_password":
-			a.problems = append(a.problems, "it has a second password, which cannot be copied: ALTER USER … DISCARD OLD PASSWORD on the source, or exclude it by --exclude-users")
+			a.problems = append(a.problems, "it has a second password, which cannot be copied: ALTER USER … DISCARD OLD PASSWORD on the source, or exclude it by option exclude-users")
 		default:
-			a.problems = append(a.problems, fmt.Sprintf("its attribute %q in mysql.user is not understood; exclude it by --exclude-users", name))
+			a.problems = append(a.problems, fmt.Sprintf("its attribute %q in mysql.user is not understood; exclude it by option exclude-users", name))
 		}
 	}
 	slices.Sort(a.problems)

@@ -121,7 +121,7 @@ func (p *Plan) reserved(from *server, n Name) string {
 	case n.User == "root":
 		return "an administrator of the server"
 	case n == from.me:
-		return "the account of --from, which the target does not need; if clients use it, too, use another one for the copy"
+		return "the source's account, which the target does not need; if clients use it, too, use another one for the copy"
 	case n == (Name{"PUBLIC", ""}) && from.vendor == dialect.MariaDB:
 		return "its privileges are those of every account of the server: GRANT … TO PUBLIC in the target if they are meant to be there, too"
 	case from.accounts[n] == nil:
@@ -129,7 +129,7 @@ func (p *Plan) reserved(from *server, n Name) string {
 	}
 	for _, pattern := range p.patterns {
 		if matches(pattern, n) {
-			return "excluded by --exclude-users " + pattern
+			return "excluded by option exclude-users " + pattern
 		}
 	}
 	return ""

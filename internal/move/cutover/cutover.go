@@ -102,7 +102,7 @@ func Open(ctx context.Context, o *Options, c Copy) (*Cutover, error) {
 		return nil, fmt.Errorf("a cutover started with other tables includes %s: clients may be on the target already; repeat its command%s", strings.Join(others, ", "), byHand)
 	case noted.phase != phaseNone && !byGateway && (c.Follow || c.Restart):
 		return nil, fmt.Errorf("a cutover of these tables is recorded as %s: clients may be on the target already, whose rows would be overwritten; "+
-			"repeat its command, with --cutover and its other options%s", noted.phase, byHand)
+			"repeat its command, with option cutover and its other options%s", noted.phase, byHand)
 	case !byGateway:
 		return nil, nil
 	}
@@ -143,7 +143,7 @@ func (c *Cutover) check(ctx context.Context) (err error) {
 			return err
 		}
 		if c.m.step == stepCommit {
-			return errors.New("--restart would empty the tables that the gateway's clients write to: they are at the target; switch them back first")
+			return errors.New("option restart would empty the tables that the gateway's clients write to: they are at the target; switch them back first")
 		}
 		c.m.reverse = c.o.Window > 0
 	}
@@ -157,7 +157,7 @@ func (c *Cutover) check(ctx context.Context) (err error) {
 
 // mayReverse returns an error at the start if the target's changes could not be written back to the source.
 func (c *Cutover) mayReverse(ctx context.Context) error {
-	const without = "; or do without the way back: --reverse-window 0"
+	const without = "; or do without the way back: option reverse-window 0"
 	for _, t := range c.copy.Tables {
 		switch {
 		case t.Spec.Where != "" || t.Spec.ShardColumn != "" || len(t.Spec.Columns) > 0:
@@ -283,7 +283,7 @@ func (c *Cutover) Follow(ctx context.Context, f *follow.Follower, run func(conte
 }
 
 // errUnequal prevents the switch.
-var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use --restart")
+var errUnequal = errors.New("clients are not switched: rows differ between the two sides; use option restart")
 
 // cut tries to switch until clients are on the target or no try is left.
 func (c *Cutover) cut(ctx context.Context) error {
@@ -466,7 +466,7 @@ func (c *Cutover) raiseCounters(ctx context.Context, limit time.Duration) error 
 // late returns an error with what, the unfinished part, if the time of the pause is over, and err otherwise.
 func (c *Cutover) late(ctx context.Context, err error, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s when the %v of --cutover-hold were over", what, c.o.MaxPause)
+		return fmt.Errorf("%s when the %v of option cutover-hold were over", what, c.o.MaxPause)
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func (h *Handover) complete(ctx context.Context, targets []HandoverTarget, first
 	back := fmt.Sprintf("to go back while no client has written to them: SET GLOBAL read_only = 0 on the source, and DELETE FROM %s on each target",
 		state.State{Schema: targets[0].Schema}.Cutovers())
 	if restart {
-		return fmt.Errorf("the tables are handed over to the targets, and --restart would empty tables that clients write to; %s", back)
+		return fmt.Errorf("the tables are handed over to the targets, and option restart would empty tables that clients write to; %s", back)
 	}
 	off, err := h.source.writable(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ func lockedPosition(ctx context.Context, locks *mysqlconn.Client, parts []*Hando
 			return p, err
 		}
 		if followed != locked {
-			return p, fmt.Errorf("the server that was locked (%s) is not the one that is read (%s): the address of --from leads to several servers", locked, followed)
+			return p, fmt.Errorf("the server that was locked (%s) is not the one that is read (%s): the source's address leads to several servers", locked, followed)
 		}
 	}
 	if err := nonePrepared(ctx, locks); err != nil {

@@ -195,7 +195,7 @@ func (t *handoverTry) forget(ctx context.Context) error {
 // late returns err, with the event that it precluded if the time of ctx is over.
 func (h *Handover) late(ctx context.Context, err error, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%s when the %v of --cutover-hold were over: %w", what, h.o.MaxPause, err)
+		return fmt.Errorf("%s when the %v of option cutover-hold were over: %w", what, h.o.MaxPause, err)
 	}
 	return err
 }

@@ -209,7 +209,7 @@ func (m *machine) pause() time.Duration {
 
 var (
 	errElsewhere = errors.New("the gateway's clients are at the target already, and no cutover of this copy has brought them there: " +
-		"the source's changes are not applied over theirs; switch them back, or use --restart in the other direction")
+		"the source's changes are not applied over theirs; switch them back, or use option restart in the other direction")
 	errSwitchedBack = errors.New("the gateway's clients are at the source again: the target's changes are not applied over theirs any more, " +
-		"and the source's not over the target's; to keep the source's, use --restart")
+		"and the source's not over the target's; to keep the source's, use option restart")
 )

@@ -53,7 +53,7 @@ func (c *Cutover) describeReversed(ctx context.Context) error {
 		err = tabledef.OnlyAmong(ctx, to, tables)
 	}
 	if err != nil {
-		return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: --reverse-window 0", err)
+		return fmt.Errorf("the target's changes could not go back to the source: %w; or do without: option reverse-window 0", err)
 	}
 	c.reversed = tables
 	return nil
@@ -250,7 +250,7 @@ func (c *Cutover) reverseFrom(ctx context.Context, there *backSide) (binlog.Posi
 		}
 	}
 	if c.target.IsZero() {
-		return c.target, errors.New("no position of the target's log was recorded at the switch, which used --reverse-window 0: nothing can be written back; continue with that option")
+		return c.target, errors.New("no position of the target's log was recorded at the switch, which used option reverse-window 0: nothing can be written back; continue with that option")
 	}
 	if err := there.state.Record(ctx, there.c, c.target); err != nil {
 		return c.target, err

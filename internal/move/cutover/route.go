@@ -33,7 +33,7 @@ func otherServers(a *gatewayclient.Route, from, to string) error {
 		standby = "nothing"
 	}
 	return fmt.Errorf("the gateway switches between %s (backend) and %s (standby), and the copy goes from %s to %s: "+
-		"they must be the same two servers; change --from and --to, or the gateway's --backend and --standby", a.Backend, standby, from, to)
+		"they must be the same two servers; change the source and the target, or the gateway's backend and standby", a.Backend, standby, from, to)
 }
 
 // clientsAt returns the side that clients are on, which is known only while no pause is left by which that could change.

@@ -47,7 +47,7 @@ func (t *Translator) Collation(name string) (string, error) {
 	if other != "" && t.Known[other] {
 		return other, nil
 	}
-	return "", fmt.Errorf("the target has no collation %s, and none that compares texts by the same rules: choose one, such as --map-collation %s=%s",
+	return "", fmt.Errorf("the target has no collation %s, and none that compares texts by the same rules: choose one, such as option map-collation %s=%s",
 		name, name, t.suggestion(name))
 }
 

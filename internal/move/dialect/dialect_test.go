@@ -44,7 +44,7 @@ func TestCollation(t *testing.T) {
 		tr         *Translator
 		name, want string
 	}{
-		{toMy, "utf8mb4_uca1400_ai_ci", "--map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci"},
+		{toMy, "utf8mb4_uca1400_ai_ci", "option map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci"},
 		{toMaria, "utf8mb4_ja_0900_as_cs_ks", "no collation utf8mb4_ja_0900_as_cs_ks"},
 		{toMaria, "utf8mb4_0900_as_ci", "choose one"}, // whose counterpart this server has not
 		{&Translator{From: MySQL, To: MySQL, Known: known()}, "utf8mb4_0900_ai_ci", "no collation"},
@@ -86,7 +86,7 @@ func TestTable(t *testing.T) {
 		{toMy, "  KEY `k` (`a`) IGNORED,", "  KEY `k` (`a`) INVISIBLE,"},
 		{toMy, "  `u` uuid NOT NULL,", "! it has a column of a type that MySQL has not (UUID, INET4, INET6 or XMLTYPE)"},
 		{toMy, "  `uuid` int NOT NULL,", "  `uuid` int NOT NULL,"},
-		{toMy, "  `a` text COLLATE utf8mb4_uca1400_ai_ci,", "! the target has no collation utf8mb4_uca1400_ai_ci, and none that compares texts by the same rules: choose one, such as --map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci"},
+		{toMy, "  `a` text COLLATE utf8mb4_uca1400_ai_ci,", "! the target has no collation utf8mb4_uca1400_ai_ci, and none that compares texts by the same rules: choose one, such as option map-collation utf8mb4_uca1400_ai_ci=utf8mb4_0900_ai_ci"},
 		{&Translator{From: MySQL, To: MySQL}, "  KEY `f` ((lower(`a`)))", "  KEY `f` ((lower(`a`)))"},
 		{nil, "  `u` uuid NOT NULL,", "  `u` uuid NOT NULL,"},
 	} {

@@ -376,7 +376,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("restarted: %+v, %v", report, err)
 		}
 	})
-	for what, damage := range map[string]string{"": "there is a", "manifest.json": "choose another directory, or delete it", "manifest.partial.json": "--restart discards it"} {
+	for what, damage := range map[string]string{"": "there is a", "manifest.json": "choose another directory, or delete it", "manifest.partial.json": "option restart discards it"} {
 		s.run("in the way: "+what, func(t *testing.T, to Destination) {
 			name := what
 			if name == "" {

@@ -35,7 +35,7 @@ func Open(ctx context.Context, from Destination) (*Dump, error) {
 		case partial != nil:
 			return nil, fmt.Errorf("open the dump %s: %w: repeat the command that writes it, which resumes it", from.Name, ErrUnfinished)
 		case err == nil && partialErr != nil:
-			return nil, fmt.Errorf("open the dump %s: %w: repeat the command that writes it, with --restart: %w", from.Name, ErrUnfinished, partialErr)
+			return nil, fmt.Errorf("open the dump %s: %w: repeat the command that writes it, with option restart: %w", from.Name, ErrUnfinished, partialErr)
 		case err == nil:
 			return nil, fmt.Errorf("open the dump %s: there is no %s: is it the directory that the dump was written to, and was the dump finished?", from.Name, manifestName)
 		}

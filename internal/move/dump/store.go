@@ -129,7 +129,7 @@ func (d *Destination) load(ctx context.Context, f File, into []byte) ([]byte, er
 		err = fmt.Errorf("read %s of %s: %w: its SHA-256 is not that of the manifest: it was changed, or is of another dump", f.Name, d.Name, ErrDamaged)
 	}
 	if errors.Is(err, ErrDamaged) {
-		err = fmt.Errorf("%w; put the file back from another copy of the dump, or leave its table out by --exclude", err)
+		err = fmt.Errorf("%w; put the file back from another copy of the dump, or leave its table out by option exclude", err)
 	}
 	return text, err
 }

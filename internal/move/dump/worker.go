@@ -275,7 +275,7 @@ func (k *worker) verify(ctx context.Context, t *tableRun, number int, c *Chunk, 
 	there, err := rowstream.SumChunk(ctx, k.reader, t.source, c.bounds(number), t.summed(numbers(len(t.source.Columns))))
 	if err == nil && there != read {
 		err = fmt.Errorf("verify chunk %d of %s: the source's checksum is %v, that of the rows read from it is %v: the server sends other values than it stores, such as 0 for -0; "+
-			"correct them, or dump without --verify", number, t.spec.Source(), there, read)
+			"correct them, or dump without option verify", number, t.spec.Source(), there, read)
 	}
 	return err
 }

@@ -189,7 +189,7 @@ func (w *writer) unfinished(ctx context.Context) (*Manifest, error) {
 	case w.o.Restart && (partial != nil || errors.Is(partialErr, ErrDamaged)):
 		return nil, nil
 	case partialErr != nil:
-		return nil, fmt.Errorf("resume the dump to %s: %w; --restart discards it", to.Name, partialErr)
+		return nil, fmt.Errorf("resume the dump to %s: %w; option restart discards it", to.Name, partialErr)
 	case partial != nil:
 		return partial, nil
 	case err != nil:
@@ -275,10 +275,10 @@ func generatedSums(t *rowstream.Table) (all [][]int) {
 // resume takes over the chunks of an interrupted run, except those of tables that were altered since.
 func (w *writer) resume(before *Manifest) error {
 	if before.Selection != w.m.Selection {
-		return fmt.Errorf("resume the dump to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use --restart", w.o.To.Name, before.Selection, w.m.Selection)
+		return fmt.Errorf("resume the dump to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use option restart", w.o.To.Name, before.Selection, w.m.Selection)
 	}
 	if before.Source != w.m.Source {
-		return fmt.Errorf("resume the dump to %s: its rows came from %s, not from %s; repeat its command to resume it, or use --restart", w.o.To.Name, before.Source, w.m.Source)
+		return fmt.Errorf("resume the dump to %s: its rows came from %s, not from %s; repeat its command to resume it, or use option restart", w.o.To.Name, before.Source, w.m.Source)
 	}
 	w.m.ID, w.m.Started = before.ID, before.Started
 	for _, t := range w.tables {

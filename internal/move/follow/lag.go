@@ -150,7 +150,7 @@ func (w *lagWatch) prove(ctx context.Context, finish bool) (r reached, ok bool, 
 	}
 	if missing := h.missing(); missing > f.o.Patience && !h.o.OnReplica {
 		return r, false, fmt.Errorf("the binary log of the source does not show a heartbeat that was written %v ago, and has nothing more to read: it was started again, or is not the log of all changes; "+
-			"copy the tables again (--restart)", missing.Round(time.Second))
+			"copy the tables again (option restart)", missing.Round(time.Second))
 	}
 	r.there = h.fresh()
 	r.finished = w.finishBeat > 0 && h.provenUpto() >= w.finishBeat

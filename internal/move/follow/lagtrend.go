@@ -75,7 +75,7 @@ func (p *lagTrend) report(o *telemetry.Outrun, reason string) string {
 		return ""
 	}
 	p.reported = last.at
-	advice := "write less to the source, use more --workers while it catches up, or give the target faster disks"
+	advice := "write less to the source, use more workers (option workers) while it catches up, or give the target faster disks"
 	if held := last.throttled - first.throttled; reason != "" && held >= last.at.Sub(first.at)/throttledPart {
 		advice = fmt.Sprintf("the throttle is the reason, which had changes wait for %.0f s of them: %s; raise the limit (tare copy ctl throttle), or write less to the source", held.Seconds(), reason)
 	}

@@ -148,11 +148,11 @@ func (inv *Inventory) Copied(k Kind) (all []*Object) {
 // Err returns an error that lists the objects which need a hand, nil if none does.
 func (inv *Inventory) Err() error {
 	var lines []string
-	options := "--exclude or --objects"
+	options := "option exclude or option objects"
 	for _, o := range inv.Objects {
 		if o.Fate == NeedsHand {
 			if o.Kind == Account {
-				options = "--exclude, --objects or --exclude-users"
+				options = "option exclude, option objects or option exclude-users"
 			}
 			lines = append(lines, "  "+o.String()+": "+o.Why)
 		}
@@ -162,7 +162,7 @@ func (inv *Inventory) Err() error {
 	}
 	n := len(lines)
 	if n > shownObjects {
-		lines = append(lines[:shownObjects], fmt.Sprintf("  and %d more; --dry-run --json lists all", n-shownObjects))
+		lines = append(lines[:shownObjects], fmt.Sprintf("  and %d more; option dry-run with option json lists all", n-shownObjects))
 	}
 	text := fmt.Sprintf("%d objects need a hand before anything can be copied, and nothing was written; correct them, or leave them out", n)
 	if n == 1 {

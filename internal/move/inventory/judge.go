@@ -76,8 +76,8 @@ func (inv *Inventory) Judge(ctx context.Context, source rowstream.Querier, to Ta
 		}
 		switch {
 		case to.Cutover && (o.Kind == Trigger || o.Kind == Sequence):
-			o.needsHand("with --cutover clients would need it in the target at the switch, where it would act on changes that are still applied: " +
-				"exclude it, and create it in the target while clients are paused, or copy without --cutover")
+			o.needsHand("with option cutover clients would need it in the target at the switch, where it would act on changes that are still applied: " +
+				"exclude it, and create it in the target while clients are paused, or copy without option cutover")
 		case o.Context.Database != "" && o.Context.Database != defaults[o.Schema]:
 			o.needsHand("it was created when the default collation of its schema was %s, which is %s now: create it again on the source", o.Context.Database, defaults[o.Schema])
 		case o.Kind == Table:
@@ -276,7 +276,7 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, to Target) error {
 			definer += "@" // a role of MariaDB
 		}
 		if !accounts[definer] {
-			o.needsHand("its definer %s does not exist in the target: create the account there, or copy it by --users", o.Definer)
+			o.needsHand("its definer %s does not exist in the target: create the account there, or copy it by option users", o.Definer)
 		}
 	}
 	return nil

@@ -115,13 +115,13 @@ func TestObjects(t *testing.T) {
 		"schema shop: copied, exists", "sequence shop.s: copied, exists",
 		"table shop._tare_heartbeat: left out, heartbeats of a copy that follows",
 		"table shop._tare_old_t: left out, a table of tare alter: old, reverted or unfinished; tare alter list shows it",
-		"table shop.t: copied, exists", "table shop.u: left out, excluded by --exclude shop.u",
+		"table shop.t: copied, exists", "table shop.u: left out, excluded by option exclude shop.u",
 		"table shop.xtare_sentry_t: left out, a table of tare alter: old, reverted or unfinished; tare alter list shows it",
-		"function shop.f: copied, exists", "procedure shop.p: copied, exists", "procedure shop.q: left out, excluded by --exclude shop.q",
+		"function shop.f: copied, exists", "procedure shop.p: copied, exists", "procedure shop.q: left out, excluded by option exclude shop.q",
 		"view shop.a: copied, exists", "view shop.b: copied, exists", "view shop.c: copied, exists",
 		"event shop.e: copied, exists" + enable, "event shop.g: copied, exists (created DISABLE)",
-		"trigger shop.first: copied, exists", "trigger shop.second: copied, exists", "trigger shop.of_u: left out, its table is excluded by --exclude shop.u",
-		"grantee shop.'reader'@'%': left out, accounts and their privileges are copied with --users alone",
+		"trigger shop.first: copied, exists", "trigger shop.second: copied, exists", "trigger shop.of_u: left out, its table is excluded by option exclude shop.u",
+		"grantee shop.'reader'@'%': left out, accounts and their privileges are copied with option users alone",
 	})
 	if err := inv.Err(); err != nil || inv.Count(NeedsHand) != 0 || inv.Count(LeftOut) != 7 {
 		t.Errorf("%v, %d objects need a hand, %d are left out", err, inv.Count(NeedsHand), inv.Count(LeftOut))
@@ -275,7 +275,7 @@ func TestObjectRefusals(t *testing.T) {
 		"table shop.bad: needs a hand, it is a bad table, exists",
 		"table shop.versioned: needs a hand, it is a table of the kind SYSTEM VERSIONED, whose earlier rows cannot be copied",
 		"view shop.broken: needs a hand, it is not valid on the source: View 'shop.broken' references invalid table(s)",
-		"its definer boss@% does not exist in the target: create the account there, or copy it by --users",
+		"its definer boss@% does not exist in the target: create the account there, or copy it by option users",
 		"function shop.f: needs a hand, it was created when the default collation of its schema was latin1_swedish_ci, which is latin1_bin now",
 	} {
 		if !strings.Contains(found, want) {

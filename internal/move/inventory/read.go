@@ -136,9 +136,9 @@ func (r *reader) add(o *Object) {
 	for _, p := range r.sel.Exclude {
 		if o.Kind != Schema && p.Match(o.Schema, o.Name) {
 			r.used[p] = true
-			leave("excluded by --exclude " + p.String())
+			leave("excluded by option exclude " + p.String())
 		} else if o.Kind == Trigger && p.Match(o.Schema, o.Table) {
-			leave("its table is excluded by --exclude " + p.String())
+			leave("its table is excluded by option exclude " + p.String())
 		}
 	}
 	matched, named := false, false
@@ -150,16 +150,16 @@ func (r *reader) add(o *Object) {
 	}
 	switch {
 	case o.Kind == Grantee:
-		leave("accounts and their privileges are copied with --users alone")
+		leave("accounts and their privileges are copied with option users alone")
 	case o.Name == binlog.HeartbeatTable && o.Kind == Table:
 		leave("heartbeats of a copy that follows")
 	case o.Kind == Table && !named && ofAlter(o.Name):
 		leave("a table of tare alter: old, reverted or unfinished; tare alter list shows it")
 	case o.Fate == LeftOut, o.Kind == Schema, matched:
 	case !r.whole(o.Schema):
-		leave("not among --tables")
+		leave("not among option tables")
 	case o.Kind != Table && o.Kind != Package && o.Kind != Library && !r.sel.carries(o.Kind):
-		leave("left out by --objects")
+		leave("left out by option objects")
 	}
 	r.inv.Objects = append(r.inv.Objects, o)
 }
@@ -176,7 +176,7 @@ func (r *reader) readSchema(ctx context.Context, schema, collation string) error
 			continue
 		}
 		if k == Table || r.whole(schema) && (r.sel.carries(k) || k == Function && r.sel.carries(Procedure)) {
-			return fmt.Errorf("the account of --from cannot see all objects of the kind %s: it lacks %s; grant it, or name the kinds to copy by --objects", k, lacks)
+			return fmt.Errorf("the source's account cannot see all objects of the kind %s: it lacks %s; grant it, or name the kinds to copy by option objects", k, lacks)
 		}
 		r.inv.Objects = append(r.inv.Objects, &Object{
 			Kind: k, Schema: schema, Fate: LeftOut, Why: "the account lacks " + lacks + ", so there may be some that are not listed",

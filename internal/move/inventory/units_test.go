@@ -27,13 +27,13 @@ func TestInventoryTexts(t *testing.T) {
 			inv.Objects = append(inv.Objects, object(View, fmt.Sprintf("v%d.", i), NeedsHand))
 		}
 		text := inv.Err().Error()
-		shown, more := strings.Count(text, ": why v"), strings.Contains(text, "more; --dry-run")
-		if shown != min(n, shownObjects) || more != (n > shownObjects) || more && !strings.Contains(text, fmt.Sprintf("and %d more", n-shownObjects)) || strings.Contains(text, "--exclude-users") ||
-			!strings.Contains(text, "by --exclude or --objects:\n") || strings.HasPrefix(text, "1 object needs a hand") != (n == 1) || n > 1 && !strings.HasPrefix(text, fmt.Sprint(n, " objects need a hand")) {
+		shown, more := strings.Count(text, ": why v"), strings.Contains(text, "more; option dry-run")
+		if shown != min(n, shownObjects) || more != (n > shownObjects) || more && !strings.Contains(text, fmt.Sprintf("and %d more", n-shownObjects)) || strings.Contains(text, "option exclude-users") ||
+			!strings.Contains(text, "by option exclude or option objects:\n") || strings.HasPrefix(text, "1 object needs a hand") != (n == 1) || n > 1 && !strings.HasPrefix(text, fmt.Sprint(n, " objects need a hand")) {
 			t.Errorf("%d objects: %.300s", n, text)
 		}
 		inv.Objects = append(inv.Objects, object(Account, "u", NeedsHand))
-		if text := inv.Err().Error(); !strings.Contains(text, "--exclude, --objects or --exclude-users") {
+		if text := inv.Err().Error(); !strings.Contains(text, "option exclude, option objects or option exclude-users") {
 			t.Errorf("an account: %.300s", text)
 		}
 	}

@@ -67,9 +67,9 @@ func WithAdvice(err error) error {
 	case errors.As(err, &refused) && refused.Number == errKeyring:
 		return fmt.Errorf("%w; load a keyring in the target, or set its default_table_encryption to OFF, %s", err, again)
 	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
-		return fmt.Errorf("%w; grant the account of --to what it lacks, %s", err, again)
+		return fmt.Errorf("%w; grant the target's account what it lacks, %s", err, again)
 	case IsUnreachable(err):
-		return fmt.Errorf("%w; start the server, or wait for it longer with --patience, %s", err, again)
+		return fmt.Errorf("%w; start the server, or wait for it longer with option patience, %s", err, again)
 	}
 	return err
 }

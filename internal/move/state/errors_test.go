@@ -37,8 +37,8 @@ func TestErrorKinds(t *testing.T) {
 		{refused(1927), true, true, false, false, "start the server"}, // killed
 		{refused(1062), false, false, false, true, ""},
 		{refused(1146), false, false, false, false, ""},
-		{refused(1142), false, false, false, false, "grant the account of --to"},
-		{refused(1044), false, false, false, false, "grant the account of --to"},
+		{refused(1142), false, false, false, false, "grant the target's account"},
+		{refused(1044), false, false, false, false, "grant the target's account"},
 		{refused(3), false, false, false, false, "free disk space"},
 		{refused(1021), false, false, false, false, "free disk space"},
 		{refused(1114), false, false, false, false, "free disk space"},

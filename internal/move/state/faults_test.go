@@ -514,7 +514,7 @@ func TestDamaged(t *testing.T) {
 		{"UPDATE _tare.copy_table SET phase = 'finished'", load, "chunk 1 is not copied", ErrState},
 		{"UPDATE _tare.copy_table t JOIN _tare.copy_chunk k SET t.phase = 'finished', k.copied = 1", load, "2 chunks do not reach the end of the table", ErrState},
 		{"UPDATE _tare.copy_table SET version = 99", load, "another version of Tare (form 99", nil},
-		{"UPDATE _tare.copy_table SET phase = 'emptying'", load, "--restart was stopped", nil},
+		{"UPDATE _tare.copy_table SET phase = 'emptying'", load, "option restart was stopped", nil},
 		{"UPDATE _tare.copy_chunk SET after_key = 'x' WHERE chunk = 1", load, "chunk 1: ", nil},
 		{"UPDATE _tare.copy_follow SET version = 99", position, "another version of Tare (form 99", nil},
 		{"UPDATE _tare.copy_follow SET position = 'x'", position, "how far the copy has followed", nil},

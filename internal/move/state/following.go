@@ -124,7 +124,7 @@ func Latest(all ...binlog.Position) (last binlog.Position, err error) {
 		}
 		if !known {
 			return last, fmt.Errorf("its rows contain all changes before %s and all before %s, and neither is before the other: "+
-				"they come from servers that had different transactions; copy the table again with --restart", last, p)
+				"they come from servers that had different transactions; copy the table again with option restart", last, p)
 		}
 		if before {
 			last = p

@@ -32,7 +32,7 @@ func (s State) KeepLookup(ctx context.Context, c *mysqlconn.Client, spec *tabled
 		return err
 	})
 	if err == nil && resumed && !found {
-		err = fmt.Errorf("%w: the values of the lookup table are not recorded; use --restart", ErrState)
+		err = fmt.Errorf("%w: the values of the lookup table are not recorded; use option restart", ErrState)
 	}
 	if err != nil {
 		return s.wrapError(spec, err)

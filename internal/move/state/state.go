@@ -63,7 +63,7 @@ func (s State) createTables(ctx context.Context, c *mysqlconn.Client, statements
 		if _, err := c.Exec(ctx, sql); err != nil {
 			err = fmt.Errorf("create the state's tables in schema %s of the target: %w", s.Schema, err)
 			if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && (refused.Number == errDatabaseDenied || refused.Number == ErrTableDenied) {
-				return fmt.Errorf("%w; GRANT ALL ON %s.* TO the user of --to, or name another schema with --state-schema", err, rowstream.Ident(s.Schema))
+				return fmt.Errorf("%w; GRANT ALL ON %s.* TO the target's user, or name another schema with option state-schema", err, rowstream.Ident(s.Schema))
 			}
 			return WithAdvice(err)
 		}
@@ -148,7 +148,7 @@ func (s State) load(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spe
 		return CheckForm(row[0])
 	})
 	if err == nil && t != nil && t.Phase == tabledef.Emptying {
-		err = errors.New("a run with --restart was stopped before it had emptied the table: repeat it with --restart")
+		err = errors.New("a run with option restart was stopped before it had emptied the table: repeat it with option restart")
 	}
 	if err == nil && t != nil {
 		if t.Chunks, err = s.loadChunks(ctx, c, spec, keyColumns); err == nil {
@@ -182,7 +182,7 @@ func (s State) loadChunks(ctx context.Context, c *mysqlconn.Client, spec *tabled
 // Contiguous returns an error unless the chunks follow each other without a gap or an overlap from the start
 // of the table. With complete, they must also reach its end, and all must be copied.
 func Contiguous(chunks []tabledef.RecordedChunk, complete bool) error {
-	const try = "rows between them may be missing in the target; copy the table again with --restart"
+	const try = "rows between them may be missing in the target; copy the table again with option restart"
 	for i, k := range chunks {
 		switch {
 		case k.Number != i:
@@ -191,7 +191,7 @@ func Contiguous(chunks []tabledef.RecordedChunk, complete bool) error {
 			return fmt.Errorf("%w: chunk %d does not start where the one before it ends: %s", ErrState, i, try)
 		case complete && !k.Copied:
 			return fmt.Errorf("%w: chunk %d is not copied, although a run has copied it: the target may have lost acknowledged commits; "+
-				"run the same command again, and if the table counts as finished, copy it again with --restart", ErrState, i)
+				"run the same command again, and if the table counts as finished, copy it again with option restart", ErrState, i)
 		}
 	}
 	if complete && (len(chunks) == 0 || chunks[len(chunks)-1].Upto != nil) {

@@ -217,7 +217,7 @@ func (w *Writer) Expected(ctx context.Context, t *tabledef.Target, class stateme
 		return nil
 	}
 	if warnings > w.Warnings {
-		return fmt.Errorf("%w: %d warnings, of which the server lists %d: use smaller chunks (--chunk-bytes), so that all are listed", ErrRows, warnings, w.Warnings)
+		return fmt.Errorf("%w: %d warnings, of which the server lists %d: use smaller chunks (option chunk-bytes), so that all are listed", ErrRows, warnings, w.Warnings)
 	}
 	reported := uint32(0)
 	var other []string

@@ -70,7 +70,7 @@ func (l *Lookup) read(ctx context.Context, c *mysqlconn.Client) (values *rowstre
 	_, err = c.Query(ctx, "SELECT "+t.Columns[0].ReadExpr()+", "+t.Columns[1].ReadExpr()+" FROM "+t.SQLName(), func(row mysqlwire.TextRow) error {
 		shard, err := strconv.Atoi(string(row[1]))
 		if row[1] == nil || err != nil || shard < 0 || shard >= l.Count {
-			return fmt.Errorf("it assigns %.100q to the shard %s: there are the shards 0 to %d, in the order of --to-shard", row[0], orNull(row[1]), l.Count-1)
+			return fmt.Errorf("it assigns %.100q to the shard %s: there are the shards 0 to %d, in the order of option to-shard", row[0], orNull(row[1]), l.Count-1)
 		}
 		if values.Bytes()+lookupOverhead*values.Len()+len(row[0]) > MaxLookupBytes {
 			return fmt.Errorf("its values have more than the %d bytes that are supported: %d values were read; use hash or range", MaxLookupBytes, values.Len())
@@ -104,9 +104,9 @@ func (l *Lookup) contains(now, before *rowstream.Lookup) (err error) {
 		other, known := now.Shard(value)
 		switch {
 		case !known:
-			err = fmt.Errorf("the lookup table %s no longer has the value %s, whose rows were copied to shard %d: add it again, or copy the tables again with --restart: %w", l.Source(), orNull(value), shard, ErrLookupChanged)
+			err = fmt.Errorf("the lookup table %s no longer has the value %s, whose rows were copied to shard %d: add it again, or copy the tables again with option restart: %w", l.Source(), orNull(value), shard, ErrLookupChanged)
 		case other != shard:
-			err = fmt.Errorf("the lookup table %s assigns the value %s to shard %d, and rows were copied when it was shard %d: change it back, or copy the tables again with --restart: %w",
+			err = fmt.Errorf("the lookup table %s assigns the value %s to shard %d, and rows were copied when it was shard %d: change it back, or copy the tables again with option restart: %w",
 				l.Source(), orNull(value), other, shard, ErrLookupChanged)
 		}
 		return err == nil

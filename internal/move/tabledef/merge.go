@@ -202,7 +202,7 @@ func (o *Owned) Check(row mysqlwire.TextRow) error {
 	text := fmt.Sprintf("%s has a row with %s, and by %q it belongs to ", o.name(o.Source), strings.Join(key, ", "), o.clause)
 	for i, f := range o.filters {
 		if _, ok := f.Apply(row); ok {
-			return fmt.Errorf("%s%s: change the row there, give another clause, or give the sources in another order, and use --restart", text, o.name(i))
+			return fmt.Errorf("%s%s: change the row there, give another clause, or give the sources in another order, and use option restart", text, o.name(i))
 		}
 	}
 	return errors.New(text + "none")

@@ -62,7 +62,7 @@ func AddSplit(targets [][]Spec, clause string) error {
 	}
 	for i, s := range specs {
 		if s.Shard.Count != 0 {
-			return fmt.Errorf("%q: --only-shard selects a part of the same table", clause)
+			return fmt.Errorf("%q: option only-shard selects a part of the same table", clause)
 		}
 		s.ShardColumn, s.Shard = column, rowstream.Shard{Index: i + 1, Count: len(specs)}
 	}

@@ -128,7 +128,7 @@ func (t *Table) createAs(o DescribeOptions, version string) (*rowstream.Table, e
 		return nil, err
 	}
 	if d := differences(t.expected(there, o), there); len(d) > 0 {
-		return nil, fmt.Errorf("it cannot be created in the target:\n  %s\nchange the collation on the source, or copy without --follow and --verify", strings.Join(d, "\n  "))
+		return nil, fmt.Errorf("it cannot be created in the target:\n  %s\nchange the collation on the source, or copy without option follow and option verify", strings.Join(d, "\n  "))
 	}
 	_, without, err := rowstream.CreateForeignKeys(there.Create)
 	if err == nil {
@@ -189,14 +189,14 @@ type DiffersError struct {
 // Comparable returns an error if ranges of the table's key cannot be selected in the target.
 func (t *Table) Comparable() error {
 	if t.Spec.Lookup != nil && t.StoresGenerated() {
-		return fmt.Errorf("verify table %s: it has stored generated columns, which servers alone can compare, and a lookup table selects its rows: leave --verify out", t.Spec.Source())
+		return fmt.Errorf("verify table %s: it has stored generated columns, which servers alone can compare, and a lookup table selects its rows: leave option verify out", t.Spec.Source())
 	}
 	if t.Plan == nil || t.Plan.Output == nil {
 		return nil
 	}
 	for _, k := range t.Source.Key {
 		if !slices.ContainsFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k && o.From == rowstream.ColumnValue }) {
-			return fmt.Errorf("verify table %s: the column %s of its key is not among --columns, so ranges of the key cannot be compared: add it, or leave --verify out", t.Spec.Source(), t.Source.Columns[k].Name)
+			return fmt.Errorf("verify table %s: the column %s of its key is not among option columns, so ranges of the key cannot be compared: add it, or leave option verify out", t.Spec.Source(), t.Source.Columns[k].Name)
 		}
 	}
 	return nil
@@ -242,7 +242,7 @@ func (t *Table) Past() bool { return t.Redefined != nil && t.Redefined.Past }
 func (t *Table) CopiedAt() (binlog.Position, error) {
 	p, err := binlog.ParsePosition(t.State.Position)
 	if err == nil && p.IsZero() {
-		err = errors.New("the source reported no position of its binary log when the rows were read: turn on log_bin, and copy again with --follow --restart")
+		err = errors.New("the source reported no position of its binary log when the rows were read: turn on log_bin, and copy again with option follow and option restart")
 	}
 	if err != nil {
 		return p, fmt.Errorf("follow the changes of %s: %w", t.Spec.Source(), err)

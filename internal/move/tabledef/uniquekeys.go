@@ -46,7 +46,7 @@ func (t *Table) findKey() ([]int, error) {
 			at = slices.IndexFunc(t.Plan.Output, func(o rowstream.Output) bool { return o.Column == k && o.From == rowstream.ColumnValue })
 		}
 		if at < 0 {
-			return nil, fmt.Errorf("column %s of %s is of its key and is not copied: to follow changes, the target must know which row they are about; add it to --columns",
+			return nil, fmt.Errorf("column %s of %s is of its key and is not copied: to follow changes, the target must know which row they are about; add it to option columns",
 				t.Source.Columns[k].Name, t.Spec.Source())
 		}
 		key = append(key, at)

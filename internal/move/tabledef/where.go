@@ -57,7 +57,7 @@ type conditions struct{ table *rowstream.Table }
 const maxConditionDepth = 100
 
 // whatCan ends each error for an unsupported form.
-const whatCan = "what can: a column compared with constants by =, <>, <, <=, >, >=, <=>, IN, BETWEEN and IS NULL, combined by AND, OR, NOT and parentheses; and --only-shard"
+const whatCan = "what can: a column compared with constants by =, <>, <, <=, >, >=, <=>, IN, BETWEEN and IS NULL, combined by AND, OR, NOT and parentheses; and option only-shard"
 
 func (c *conditions) compile(e sqlparser.Expr, depth int) (*rowstream.Predicate, error) {
 	if depth > maxConditionDepth {

@@ -44,7 +44,7 @@ func (t *throttle) change(c LimitChange) error {
 		kind  LimitKind
 		bound *float64
 		flag  string
-	}{{LimitLag, c.Lag, "--max-lag"}, {LimitThreads, c.ThreadsRunning, "--max-threads-running"}, {LimitQuery, c.Above, "--throttle-above"}, {LimitP99, c.P99, "--max-p99"}} {
+	}{{LimitLag, c.Lag, "option max-lag"}, {LimitThreads, c.ThreadsRunning, "option max-threads-running"}, {LimitQuery, c.Above, "option throttle-above"}, {LimitP99, c.P99, "option max-p99"}} {
 		if wanted.bound == nil {
 			continue
 		}

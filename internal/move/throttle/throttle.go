@@ -118,7 +118,7 @@ func (t *throttle) update(now time.Duration, readings []reading) error {
 				t.silent[i] = now
 			}
 			if now-t.silent[i] > t.patience {
-				return fmt.Errorf("the %s is not known for %v (--throttle-patience): %w", t.limits[i].Name, t.patience, r.err)
+				return fmt.Errorf("the %s is not known for %v (option throttle-patience): %w", t.limits[i].Name, t.patience, r.err)
 			}
 			worst = i
 			continue

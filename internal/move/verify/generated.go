@@ -95,5 +95,5 @@ func Generated(ctx context.Context, view rowstream.ViewReader, to *mysqlconn.Cli
 	}
 	return fmt.Errorf("%w: generated columns (%s) have other values in the target for %d rows: their expressions depend on sql_mode, the time zone, "+
 		"collations or the server, and were computed in other sessions in the source; correct the expressions, or create the table in the target, "+
-		"and list its other columns with --columns, which leaves generated ones uncompared", state.ErrRows, strings.Join(names, ", "), n)
+		"and list its other columns with option columns, which leaves generated ones uncompared", state.ErrRows, strings.Join(names, ", "), n)
 }

@@ -101,7 +101,7 @@ func (v *Following) part(ctx context.Context, w *worker, c *comparison, k *parte
 }
 
 // errViewTooShort means that a chunk cannot be compared within the life of a view.
-var errViewTooShort = errors.New("comparing a part of it takes longer than a view of the source lives: raise --max-view-age or lower --chunk-bytes")
+var errViewTooShort = errors.New("comparing a part of it takes longer than a view of the source lives: raise option max-view-age or lower option chunk-bytes")
 
 // inView calls do with a view of a table of the source, a fresh one or that of the part before, and again with a new view if the view
 // expired. In between it waits, without a view, until the target has caught up with the source.

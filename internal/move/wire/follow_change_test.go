@@ -103,8 +103,8 @@ func TestFollowStops(t *testing.T) {
 		{binlog.StopSchema, "f.a", []string{"CREATE INDEX i ON a (n)"}, "CREATE INDEX"},
 		{binlog.StopSchema, "f.a", []string{"CREATE OR REPLACE TABLE a (id INT)"}, "CREATE OR REPLACE"},
 		{binlog.StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "UPDATE a SET n = n + 1"}, "binlog_format = ROW"},
-		{binlog.StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table again with --restart"},
-		{binlog.StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id + 7 FROM a"}, "--ignore-statement"},
+		{binlog.StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "BEGIN", "INSERT INTO a VALUES (8, 8, 'secret')", "COMMIT"}, "copy the table again with option restart"},
+		{binlog.StopStatement, "", []string{"SET SESSION binlog_format = STATEMENT", "INSERT INTO other.a SELECT id + 7 FROM a"}, "option ignore-statement"},
 		{binlog.StopSchema, "f.a", []string{"SET STATEMENT lock_wait_timeout = 5 FOR TRUNCATE TABLE f.a"}, "TRUNCATE"},
 		{binlog.StopImage, "f.a", []string{"SET SESSION binlog_row_image = MINIMAL", "UPDATE a SET n = 77"}, "binlog_row_image = FULL"},
 	} {

@@ -145,7 +145,7 @@ func TestFollowRemote(t *testing.T) {
 		for err == nil {
 			err = changes.Next(t.Context(), &b)
 		}
-		if !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone || !strings.Contains(err.Error(), "tare://") || !strings.Contains(err.Error(), "--restart") {
+		if !errors.As(err, &gone) || gone.Reason != binlog.StopLogGone || !strings.Contains(err.Error(), "tare://") || !strings.Contains(err.Error(), "option restart") {
 			t.Errorf("%v", err)
 		}
 		_ = changes.Close()
@@ -288,7 +288,7 @@ func TestFollowRefused(t *testing.T) {
 			}
 		}
 	}
-	fails("limit", addr, "rows", "1 streams of changes are open, which is the limit (--max-follows)")
+	fails("limit", addr, "rows", "1 streams of changes are open, which is the limit (option max-follows)")
 	fails("token", addr, "rows secret", "the server wants another token")
 	_, plain := serve(t, wire.ServiceOptions{Server: testrows.NewMemory(1, testrows.Row("1", "2"))})
 	fails("no log", plain, "", "the server has rows and no changes to serve")

@@ -33,7 +33,7 @@ func (r *Remote) ShortView(ctx context.Context, identity string, t *rowstream.Ta
 	v.remoteView = view
 	close(taken)
 	if err == nil && view.limit != ms {
-		err = fmt.Errorf("%s: the reader is too old for views with a limit (--max-view-age): update the tare rowstream there", r.Addr())
+		err = fmt.Errorf("%s: the reader is too old for views with a limit (option max-view-age): update the tare rowstream there", r.Addr())
 	}
 	if err != nil {
 		v.Expiry.Stop()

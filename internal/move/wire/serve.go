@@ -161,12 +161,12 @@ func (s *Service) admit(short bool) error {
 	case s.draining != nil:
 		return errDraining
 	case short && s.short >= s.o.MaxSnapshots*s.o.MaxWorkers:
-		return refuse(codes.ResourceExhausted, "%d short views are open, which is the limit (--max-snapshots times --max-workers)", s.short)
+		return refuse(codes.ResourceExhausted, "%d short views are open, which is the limit (option max-snapshots times option max-workers)", s.short)
 	case short:
 		s.short++
 		return nil
 	case s.open >= s.o.MaxSnapshots:
-		return refuse(codes.ResourceExhausted, "%d snapshots are open, which is the limit (--max-snapshots)", s.open)
+		return refuse(codes.ResourceExhausted, "%d snapshots are open, which is the limit (option max-snapshots)", s.open)
 	}
 	s.open++
 	return nil

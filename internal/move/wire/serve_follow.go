@@ -341,7 +341,7 @@ func (s *Service) admitFollow() error {
 	case s.draining != nil:
 		return errDraining
 	case s.follows >= s.o.MaxFollows:
-		return refuse(codes.ResourceExhausted, "%d streams of changes are open, which is the limit (--max-follows)", s.follows)
+		return refuse(codes.ResourceExhausted, "%d streams of changes are open, which is the limit (option max-follows)", s.follows)
 	}
 	s.follows++
 	return nil

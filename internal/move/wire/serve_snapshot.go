@@ -104,7 +104,7 @@ func (s *Service) serveSnapshot(m *rowpb.SnapshotRequest, stream rowpb.Rows_Snap
 	defer cancel()
 	workers := int(m.GetWorkers())
 	if workers < 1 || workers > s.o.MaxWorkers {
-		return refuse(codes.InvalidArgument, "a snapshot of %d workers: the server allows 1 to %d (--max-workers)", workers, s.o.MaxWorkers)
+		return refuse(codes.InvalidArgument, "a snapshot of %d workers: the server allows 1 to %d (option max-workers)", workers, s.o.MaxWorkers)
 	}
 	limit := time.Duration(m.GetLimitMs()) * time.Millisecond
 	if limit < 0 || limit > 0 && (workers != 1 || len(m.GetTables()) != 1) {

@@ -115,12 +115,12 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	refused("a snapshot of 4 workers: the server allows 1 to 3 (--max-workers)", 4, table)
+	refused("a snapshot of 4 workers: the server allows 1 to 3 (option max-workers)", 4, table)
 	refused("a snapshot of 0 workers", 0, table)
 	refused("has been altered since it was described", 1, &rowstream.Table{Schema: "d", Name: "t", Columns: table.Columns[:1], Key: table.Key, KeyName: "PRIMARY"})
 	refused("the type blurb are not known", 1, &rowstream.Table{Schema: "d", Name: "t", Columns: []rowstream.Column{{Name: "a", Type: "blurb", FullType: "blurb"}}})
 	second, _ := view(t, r, 1)
-	refused("2 snapshots are open, which is the limit (--max-snapshots)", 1, table)
+	refused("2 snapshots are open, which is the limit (option max-snapshots)", 1, table)
 	if got := s.Stats().Snapshots; got != 2 {
 		t.Errorf("%d snapshots", got)
 	}
