@@ -77,7 +77,9 @@ func (l *Directory) Open(expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 
 func (l *Directory) open(wal, head *part, expired tsdb.BlocksToDeleteFunc) (*tsdb.DB, error) {
 	short := l.shortened()
-	if err := l.checkCheckpoint(); err != nil {
+	if err := l.checkCheckpoint(); localstate.OfMachine(err) {
+		return nil, err
+	} else if err != nil {
 		// The database repairs only segments.
 		if err := errors.Join(head.replace(err), wal.replace(err)); err != nil {
 			return nil, err
