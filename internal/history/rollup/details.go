@@ -170,7 +170,9 @@ func (r *DetailReader) addFound(f *File) error {
 			if d.Spread == nil {
 				d.Spread = histograms.Get().(*stmtstats.Histogram)
 			}
-			err = d.Spread.AddSpread(spread)
+			if bad := d.Spread.AddSpread(spread); bad != nil {
+				err = FormatErrorf("a spread: %v", bad)
+			}
 		}
 		if err != nil {
 			return err

@@ -291,7 +291,10 @@ func (f *File) AddTotals(all *stmtstats.Counts, spread *stmtstats.Histogram) err
 	}
 	all.Add(&c)
 	spread.Nanos += c[stmtstats.Nanos]
-	return spread.AddSpread(b)
+	if err := spread.AddSpread(b); err != nil {
+		return FormatErrorf("its totals: %v", err)
+	}
+	return nil
 }
 
 // countsOf returns the counts at the start of a column, and the spread that follows.
