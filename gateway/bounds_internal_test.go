@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -406,7 +407,7 @@ func TestResponseLengths(t *testing.T) {
 		}
 	}
 	for n, second := range map[int]bool{0: false, parsecLen: true} {
-		if got, err := new(login).sized(pluginParsec, make([]byte, n), second); err != nil || len(got) != n {
+		if got, err := new(login).sized(mysqlconn.PluginParsec, make([]byte, n), second); err != nil || len(got) != n {
 			t.Errorf("parsec, %d bytes: %d, %v", n, len(got), err)
 		}
 	}

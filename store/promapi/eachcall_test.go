@@ -148,13 +148,6 @@ func (it *faultyIterator) Next() chunkenc.ValueType {
 	return it.Iterator.Next()
 }
 
-func (it *faultyIterator) Seek(t int64) chunkenc.ValueType {
-	if it.err = it.f.next(); it.err != nil {
-		return chunkenc.ValNone
-	}
-	return it.Iterator.Seek(t)
-}
-
 func (it *faultyIterator) Err() error { return errors.Join(it.err, it.Iterator.Err()) }
 
 type faultyChunkSet struct {
