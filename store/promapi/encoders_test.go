@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -84,33 +85,34 @@ func TestStrings(t *testing.T) {
 
 // TestStats has the costs of a query, with and without those of its steps, as Prometheus encodes them.
 func TestStats(t *testing.T) {
-	for _, perStep := range []bool{false, true} {
-		s := &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)}
-		for i := range stats.ExecTotalTime + 1 {
-			timer := s.Timers.GetTimer(i).Start()
-			for began := time.Now(); time.Since(began) <= 0; { // so that none is 0
+	synctest.Test(t, func(t *testing.T) {
+		for _, perStep := range []bool{false, true} {
+			s := &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)}
+			for i := range stats.ExecTotalTime + 1 {
+				timer := s.Timers.GetTimer(i).Start()
+				time.Sleep(time.Duration(i+1) * time.Millisecond)
+				timer.Stop()
 			}
-			timer.Stop()
+			s.Samples.InitStepTracking(1500, 3500, 1000)
+			for i := range int64(3) {
+				s.Samples.IncrementSamplesAtStep(int(i), 10+i)
+				s.Samples.IncrementSamplesReadAtStep(int(i), 20+i)
+			}
+			s.Samples.UpdatePeak(77)
+			text, err := json.Marshal(stats.NewQueryStats(s).Builtin())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got any
+			if err := json.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			b := appendStats(nil, s)
+			if err := json.Unmarshal(b, &got); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %v, want %s", b, err, text)
+			}
 		}
-		s.Samples.InitStepTracking(1500, 3500, 1000)
-		for i := range int64(3) {
-			s.Samples.IncrementSamplesAtStep(int(i), 10+i)
-			s.Samples.IncrementSamplesReadAtStep(int(i), 20+i)
-		}
-		s.Samples.UpdatePeak(77)
-		text, err := json.Marshal(stats.NewQueryStats(s).Builtin())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var want, got any
-		if err := json.Unmarshal(text, &want); err != nil {
-			t.Fatal(err)
-		}
-		b := appendStats(nil, s)
-		if err := json.Unmarshal(b, &got); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s, %v, want %s", b, err, text)
-		}
-	}
+	})
 }
 
 // TestOfParams has the forms and bounds of times, durations and limits.
