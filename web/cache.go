@@ -3,7 +3,6 @@ package web
 import (
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -118,21 +117,10 @@ func (c *pageCache) forget(key string, e *cached) {
 	delete(c.entries, key)
 }
 
-// templateBytes is the heap size of the templates of all pages, from the first page on. TestTemplateBytes
-// measures it.
-const templateBytes = 2237 << 10
-
-// templatesMade reports whether the templates were parsed.
-var templatesMade atomic.Bool //nolint:gochecknoglobals // as the templates are
-
-// HeapBytes returns the bytes charged for pages: the templates, from the first page on, and the cached pages.
+// HeapBytes returns the bytes charged for pages: the cached ones.
 func (s *Server) HeapBytes() int64 {
 	c := &s.pages.cache
 	c.mu.Lock()
-	held := int64(c.bytes)
-	c.mu.Unlock()
-	if templatesMade.Load() {
-		held += templateBytes
-	}
-	return held
+	defer c.mu.Unlock()
+	return int64(c.bytes)
 }

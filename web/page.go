@@ -1,27 +1,21 @@
 package web
 
+//go:generate go test -run ^TestCompiledPages$ . -rewrite-pages
+
 import (
 	"bytes"
 	"context"
-	"embed"
-	"html/template"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/spans"
 	"github.com/taredb/tare/internal/visible"
 )
-
-//go:embed templates
-var templateFiles embed.FS
 
 // pageTimeout bounds the queries of a page.
 const pageTimeout = 20 * time.Second
@@ -30,7 +24,7 @@ const pageTimeout = 20 * time.Second
 type page struct {
 	path     string // "/queries"; pages with a wildcard are not in the navigation
 	title    string
-	template string // file in templates, without .html; it defines "main"
+	template string // file in templates, without .html; it defines "main", which pages_gen.go has as a function
 	key      string // letter of the keyboard shortcut after g; "" for none
 	hidden   bool   // not in the navigation
 	fixed    bool   // without a time range
@@ -212,8 +206,8 @@ type (
 )
 
 func (d *renderer) execute(p *page, v *view, data any) ([]byte, error) {
-	t, ok := templates()[p.template]
-	if !ok {
+	write := mainOf(p.template)
+	if write == nil {
 		panic("BUG: there is no template " + p.template)
 	}
 	f := frame{Product: d.title, Title: p.title, Texts: v.texts || v.account.Role == 0, Now: v.now, Page: data}
@@ -235,10 +229,11 @@ func (d *renderer) execute(p *page, v *view, data any) ([]byte, error) {
 		f.Range = newRangeForm(v)
 	}
 	f.Follow = p.follow || f.Range != nil && f.Range.Relative
-	var b bytes.Buffer
-	if err := t.ExecuteTemplate(&b, "layout", f); err != nil {
+	var content, b bytes.Buffer
+	if err := write(&content, f); err != nil {
 		return nil, err
 	}
+	partLayout(&b, f, content.Bytes())
 	return []byte(visible.Text(htmlTimes(b.String()))), nil // it contains foreign texts
 }
 
@@ -274,38 +269,4 @@ func sortedNames(q url.Values) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// templates returns the layout combined with each page's template, by its name.
-var templates = sync.OnceValue(func() map[string]*template.Template { //nolint:gochecknoglobals // made once, never changed
-	templatesMade.Store(true)
-	return parseTemplates()
-})
-
-func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{
-		"asset": assetPath, "count": count, "calls": callsText, "many": manyText, "about": about, "short": short, "seconds": seconds, "duration": duration,
-		"bytes": bytesText, "percent": percent, "moment": moment, "utc": func() string { return utc }, "stamp": stamp, "ago": ago,
-		"rate": unitRate.write, "load": unitLoad.write, "meter": meter, "sql": highlight,
-		"u64": func(n int) uint64 { return uint64(n) }, "i64": func(n uint64) float64 { return float64(n) }, "float": float, "of": ratio, "reason": reasonText, "cut": cutText,
-		"sessionTable": newSessionTable,
-	}
-	const copyRun = "templates/copyrun.html" // which few pages have: each page has a copy of its parts
-	shared := []string{"templates/layout.html", "templates/parts.html"}
-	names, err := fs.Glob(templateFiles, "templates/*.html")
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	all := make(map[string]*template.Template, len(names))
-	for _, name := range names {
-		if slices.Contains(shared, name) || name == copyRun {
-			continue
-		}
-		files, page := append(slices.Clone(shared), name), strings.TrimSuffix(path.Base(name), ".html")
-		if page == "copies" || page == "progress" {
-			files = append(files, copyRun)
-		}
-		all[page] = template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, files...))
-	}
-	return all
 }

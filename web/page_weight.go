@@ -302,7 +302,7 @@ var ownerNames = map[string]string{
 	"history_head":     "series being written, and their metadata",
 	"history_counters": "counters of all statements, for half a minute after a page has read them",
 	"history_bucket":   "index headers and pages of the history's blocks in the bucket, and slabs",
-	"pages":            "page templates, and pages cached for a second",
+	"pages":            "pages cached for a second",
 	"events":           "schema changes, switches, restarts and reported events",
 	"explain":          "recent slow calls of the statements with most load, and their plans",
 	"server_counts":    "the server's counts of statements in the last minutes, and statistics of tables",

@@ -55,8 +55,7 @@ statement by its digest, and logs its cost.`,
 	})
 	root.AddCommand(newServeCommand(), newStoreCommand(), newFrontendCommand(), newRowstreamCommand(), newCopyCommand(), newAlterCommand(), newDemoCommand(), newTopCommand(), newReadyCommand(), newBenchCommand(), newConfigCommand(), newVersionCommand())
 	root.SetHelpCommand(newHelpCommand())
-	root.Version = thisBuild().Version
-	root.SetVersionTemplate(versionText())
+	printVersion(root)
 	help.Install(root)
 	return root
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/cmd/tare/internal/server"
 )
@@ -25,6 +26,19 @@ func versionText() string {
 		changed = ", with changes"
 	}
 	return fmt.Sprintf("tare %s (commit %s%s)\n%s %s\n", b.Version, cmp.Or(b.Commit, "unknown"), changed, b.Go, b.Platform)
+}
+
+// printVersion gives a command the flag --version. Cobra's own requires a template, whose methods by name keep every exported
+// method in the binary.
+func printVersion(root *cobra.Command) {
+	show := root.Flags().BoolP("version", "v", false, "version for "+root.Name())
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*show {
+			return pflag.ErrHelp
+		}
+		_, err := io.WriteString(cmd.OutOrStdout(), versionText())
+		return err
+	}
 }
 
 func newVersionCommand() *cobra.Command {
