@@ -5,6 +5,7 @@ package web
 import (
 	"bytes"
 	"fmt"
+
 	"github.com/taredb/tare/internal/web/escape"
 	"github.com/taredb/tare/internal/web/memory"
 )
