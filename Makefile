@@ -63,7 +63,7 @@ ROUNDS ?= 20
 # How often seeds runs a test.
 SEEDRUNS ?= 20
 
-.PHONY: help build release release-twice install-drills sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln test-sizegen origins generate clean
+.PHONY: help build release release-twice install-drills sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln api test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -275,6 +275,9 @@ bench-dump: ## dump a table to files and load it, beside mydumper; DUMP: flags
 
 bench-sizers: ## weigh ASTs, messages and API types by sizegen, beside other sizers; SIZERS: flags
 	cd bench/sizers && go generate ./... && go run . $(SIZERS)
+
+api: ## compare the Go API of the public packages with the last release
+	.ci/api
 
 vuln: ## look for known vulnerabilities in what is called, by govulncheck; skipped where its database cannot be reached
 	.ci/vuln $(VULN_VERSION)

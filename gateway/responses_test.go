@@ -14,7 +14,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-const responsesPage = "../docs/reference/responses.md"
+const responsesPage = "RESPONSES.md"
 
 var rewriteResponses = flag.Bool("rewrite-responses", false, "write the ends of responses, as the server sends them, into "+responsesPage)
 

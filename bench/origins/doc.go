@@ -5,7 +5,7 @@
 //	go run ./origins -only plancache one
 //
 // For each it writes old.txt and new.txt, lines of Go's benchmark format, and compares them with benchstat;
-// some draw a chart. docs/background/origins.md explains the results.
+// some draw a chart. README.md explains the results.
 //
 // A change is one entry of origins in main.go, and a separate file.
 package main

@@ -87,9 +87,8 @@ func TestReleaseFiles(t *testing.T) {
 func TestSampleConfiguration(t *testing.T) {
 	sample, err := os.ReadFile("../../deploy/tare.yaml")
 	must(t, err)
-	commented := regexp.MustCompile(`(?m)^  # (  )*((- )?[a-z-]+:( \S.*)?)$`)
-	full := commented.ReplaceAllFunc(sample, func(line []byte) []byte { return append([]byte("  "), line[len("  # "):]...) })
-	if n := len(commented.FindAll(sample, -1)); n < 20 {
+	full := wholeSample(sample)
+	if n := len(commentedOption.FindAll(sample, -1)); n < 20 {
 		t.Errorf("%d options are commented out", n)
 	}
 	for name, text := range map[string][]byte{"as it is": sample, "whole": full} {
@@ -108,6 +107,13 @@ func TestSampleConfiguration(t *testing.T) {
 			t.Errorf("the whole sample sets %d rules and a bucket: %t", len(c.Rules), c.History.Enabled())
 		}
 	}
+}
+
+var commentedOption = regexp.MustCompile(`(?m)^  # (  )*((- )?[a-z-]+:( \S.*)?)$`)
+
+// wholeSample returns a sample configuration with the options that are commented out.
+func wholeSample(sample []byte) []byte {
+	return commentedOption.ReplaceAllFunc(sample, func(line []byte) []byte { return append([]byte("  "), line[len("  # "):]...) })
 }
 
 // TestPagesInHelp checks that the pages that help refers to exist; archives and packages have them under the same names.

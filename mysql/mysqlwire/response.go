@@ -64,7 +64,7 @@ const (
 
 // A Response tracks the packets of one command's response by their first bytes, without parsing rows: it
 // detects the end of the response and counts rows and results. Begin starts it; Scan processes the bytes as
-// they arrive. docs/reference/responses.md has the ends of all responses, as servers send them.
+// they arrive. gateway/RESPONSES.md has the ends of all responses, as servers send them.
 //
 //	Begin ─► Scan(b) ─► EventMore ─► forward b[:n], read more ─► Scan …
 //	                 ─► EventInfile ─► relay the file ─► ResumeInfile ─► Scan …
