@@ -78,9 +78,10 @@ release: ## build archives, packages and the image of VERSION, such as v0.1.0, i
 release-twice: ## the same, and again from a clone with an empty build cache: fails unless all bytes are the same
 	.ci/release-twice $(VERSION) bin/release
 
-install-drills: ## install, start, upgrade and remove the packages of VERSION in a fresh Debian, and run its image; as root
+install-drills: ## install, start, upgrade and remove the packages of VERSION in a fresh Debian, run its image, and time a stranger's first minutes; as root
 	[ -e bin/drills/$(COMMIT)/SHA256SUMS ] || { rm -rf bin/drills && PLATFORMS=linux-$$(go env GOARCH) .ci/release $(VERSION) bin/drills/$(COMMIT); }
 	$(if $(filter 0,$(shell id -u)),,sudo env "PATH=$$PATH") .ci/install-drills $(VERSION) bin/drills/$(COMMIT)
+	$(if $(filter 0,$(shell id -u)),,sudo env "PATH=$$PATH") .ci/first-minutes $(VERSION) bin/drills/$(COMMIT)
 
 sign: ## sign the checksums of bin/release with KEY, a minisign key that stays with the releaser
 	.ci/packages minisign
