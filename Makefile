@@ -60,6 +60,9 @@ BINLOGORACLE := go test -C e2e -tags e2e -count=1 -v -timeout 12h -run '^TestBin
 # How often soak runs the suite.
 ROUNDS ?= 20
 
+# Stages of make e2e; all if it is empty.
+STAGES ?=
+
 # How often seeds runs a test.
 SEEDRUNS ?= 20
 
@@ -164,44 +167,11 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 	GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m -skip '^TestKill' $(ARM64)
 	cd sizegen && GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64 -short -count=1 -timeout 20m ./heapsize
 
-e2e: mariadb suites ## run the binary under real clients, drivers and sysbench
-	e2e/run
-	$(CONFORM) -conformance.fixed
-	go vet -C e2e -tags e2e ./...
-	$(CONFORM) -conformance.sample 50
-	$(CLIENTSUITES) -conformance.clients all -conformance.servers mariadb-10.11,mysql -conformance.sample 5
-	$(BINLOGORACLE) -conformance.binlog 3000 -conformance.binlog-cases 4
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m ./settings
-	$(MAKE) long race-parser arm64
-	[ ! -x $(MARIADB)/bin/mariadbd ] || $(MAKE) e2e-mariadb # where it could be unpacked
-	go test -tags e2e -count=1 -timeout 15m -run '^(TestWideRows|TestSilentPeer|TestHeartbeatStall|TestPatience)$$' ./internal/move/wire ./move/copier
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -tags e2e -count=1 -timeout 60m -run '^Test(Revert)?AllForms$$' ./move/alter
-	go test -count=1 -timeout 15m -run '^(TestDelayedStatement|TestBrokenWrites|TestDumpDamaged)$$' ./move/copier -delayed.rounds 20 -all-faults
-	go test -count=1 -timeout 30m -run '^Test(Target)?Faults$$' ./internal/move/follow ./internal/move/state ./internal/move/verify -all-faults
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 90m -run '^TestFaults$$' ./move/alter -all-faults
-	go test -tags gcs,azure -count=1 -timeout 15m ./internal/store/bucketurl
-	go build -tags gcs,azure -o /dev/null ./cmd/tare
-	go test -count=1 -timeout 15m -run '^TestDamagedDataDir$$' ./cmd/tare -all-damages
-	go test -count=1 -timeout 15m -run '^Test(Advice.*|WalkAgainstHeap)$$' ./sizegen/internal/gen ./sizegen/internal/subjects/sqlast -all
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestFailover$$' ./move/alter -all-failovers
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(Open|ServersMode)$$' ./internal/mysql/session ./move/alter
-	go test -C e2e -tags e2e -count=1 -timeout 15m ./openapi
-	cd .ci/pack && go test -count=1 .
-	[ -n "$$(git status --porcelain)" ] || $(MAKE) install-drills VERSION=$(RELEASED)
-	go test -count=1 -timeout 15m -run '^TestDamagedFiles$$' ./store/storegateway -damage-trials 4000
-	go test -count=1 -timeout 15m -run '^TestRandomPromQL$$' ./store/storegateway -random-exprs 20000
-	cd bench/promapi && go test -count=1 -timeout 15m ./... # the same responses as Prometheus' own handlers
-	go test -count=1 -timeout 15m -short -tags invariants -run '$(MANYBLOCKS)' $(INVARIANTS)
-	go test -count=1 -timeout 15m -run '^TestS3Faults$$' ./store/storegateway -s3-fault-requests 100
-	go test -count=1 -timeout 60m -run '^TestS3FaultMatrix$$' ./store/storegateway -s3-fault-matrix
-	go test -count=3 -timeout 15m -run '^TestBlockChurn$$' ./store/storegateway -churn-series 20000 -churn-generations 6
-	go test -count=1 -timeout 15m -run '^(TestShipS3Faults|TestMove)$$' ./history -s3-fault-rounds 4
-	go test -count=1 -timeout 15m -run '^TestAccountedBytesAreTheHeap$$' ./internal/mysql/sqlplan -heap-mib 32
-	go test -count=1 -timeout 30m -run '^TestAbandonedLogins$$' ./gateway -probes 10000
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 60m -run '^Test(RefusalMemory(TiDB)?|LongRefusal|Several|LastPrepared|PreparedLimit|DefaultDenyCommands|AllowEffects)$$' ./gateway -all-refusals
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestOddClients$$' ./gateway -odd-clients 2000
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 30m -run '^TestNames$$/^MySQL$$' ./gateway -names-duration 1m -names-workers 8
-	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -count=1 -timeout 15m -run '^TestResponseEnds$$' ./gateway
+e2e: export INVARIANTS := $(INVARIANTS)
+e2e: export MANYBLOCKS := $(MANYBLOCKS)
+e2e: export RELEASED := $(RELEASED)
+e2e: mariadb suites ## run the binary under real clients, drivers and sysbench, and long tests: STAGES (all) of .ci/e2e.stages; resumes in bin/stages
+	.ci/stages .ci/e2e.stages $(STAGES)
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb suites ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8

@@ -60,6 +60,7 @@ func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, e
 	for name, command := range map[string][]string{
 		"sysbench": {t.sysbench, "--version"},
 		"haproxy":  {t.haproxy, "-v"},
+		"router":   {t.router, "--version"},
 		"tare":     {t.tare, "version"},
 		"against":  {t.against, "version"},
 		"mariadbd": {mariadbd, "--no-defaults", "--version"},

@@ -19,7 +19,8 @@ const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
 	byForwarder = "forwarder"
-	byTare      = "tare" // tare with one log line per statement
+	byRouter    = "router" // MySQL Router, one route
+	byTare      = "tare"   // tare with one log line per statement
 
 	byBare    = "bare"    // tare without log and digests
 	byLog     = "log"     // the same as byTare, without digests
@@ -36,14 +37,16 @@ func (o *Options) parseWays(list string) ([]string, error) {
 		return nil, fmt.Errorf("-ways takes neither -history nor -against")
 	case list != "":
 		ways := strings.Split(list, ",")
-		known := []string{byDirect, byHAProxy, byForwarder, byTare, byBare, byLog, byHistory, byBoth}
+		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth}
 		for i, by := range ways {
 			if !slices.Contains(known, by) || slices.Contains(ways[:i], by) {
 				return nil, fmt.Errorf("-ways: %q is unknown or repeated; want some of %s", by, strings.Join(known, ", "))
 			}
 		}
-		if o.TLS && slices.Contains(ways, byForwarder) {
-			return nil, fmt.Errorf("-ways: %s does not decrypt; leave it out with -tls", byForwarder)
+		for _, by := range [...]string{byForwarder, byRouter} {
+			if o.TLS && slices.Contains(ways, by) {
+				return nil, fmt.Errorf("-ways: %s does not decrypt; leave it out with -tls", by)
+			}
 		}
 		if o.Idle > 0 && !isTare(ways[0]) {
 			return nil, fmt.Errorf("-ways: %s has no connections of tare for -idle", ways[0])
@@ -84,7 +87,7 @@ func (o *Options) base() string {
 // isTare reports whether a way is a configuration of tare.
 func isTare(by string) bool {
 	switch by {
-	case byDirect, byHAProxy, byForwarder, byAgainst:
+	case byDirect, byHAProxy, byRouter, byForwarder, byAgainst:
 		return false
 	}
 	return true
@@ -102,15 +105,18 @@ type way struct {
 }
 
 // tools are the paths of the executables; empty for those that do not participate.
-type tools struct{ sysbench, haproxy, forwarder, tare, against string }
+type tools struct{ sysbench, haproxy, router, forwarder, tare, against string }
 
 // findTools finds the installed programs, and builds those of this project into dir.
 func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 	p := tools{against: o.Against}
-	var errs [2]error
+	var errs [3]error
 	p.sysbench, errs[0] = programs.Look("sysbench")
 	if o.measures(byHAProxy) {
 		p.haproxy, errs[1] = programs.Look("haproxy")
+	}
+	if o.measures(byRouter) {
+		p.router, errs[2] = programs.Look("mysqlrouter")
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return tools{}, err
@@ -155,6 +161,8 @@ func (l *lab) start(ctx context.Context, by, addr string) (*way, error) {
 	switch by {
 	case byHAProxy:
 		return l.startHAProxy(ctx, addr)
+	case byRouter:
+		return l.startRouter(ctx, addr)
 	case byForwarder:
 		return l.startForwarder(ctx, addr)
 	}
