@@ -149,7 +149,11 @@ func lostParameters(lost []string, at string, before, now map[string]any) []stri
 		list, _ := operation["parameters"].([]any)
 		for _, p := range list {
 			p := p.(map[string]any)
-			all[fmt.Sprint(p["name"], p["$ref"])] = p
+			name, _ := p["name"].(string)
+			if ref, ok := p["$ref"].(string); ok {
+				name = ref
+			}
+			all[name] = p
 		}
 		return all
 	}
@@ -178,7 +182,7 @@ func lostParts(lost []string, at, in string, before, now any) []string {
 		switch {
 		case in == "" && key == "parameters" || key == "description" || key == "summary" || key == "example" || key == "examples":
 		case b[key] == nil && (in == "properties" || in == "responses" || in == "content" || in == "schemas"):
-			lost = append(lost, at+" "+in+" "+key)
+			lost = append(lost, at+" "+key)
 		case key == "type" || key == "$ref":
 			if fmt.Sprint(a[key]) != fmt.Sprint(b[key]) && b != nil {
 				lost = append(lost, fmt.Sprintf("%s %s %v", at, key, a[key]))

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/cmd/tare/internal/server"
 )
@@ -31,10 +30,10 @@ func versionText() string {
 // printVersion gives a command the flag --version. Cobra's own requires a template, whose methods by name keep every exported
 // method in the binary.
 func printVersion(root *cobra.Command) {
-	show := root.Flags().BoolP("version", "v", false, "version for "+root.Name())
-	root.RunE = func(cmd *cobra.Command, _ []string) error {
+	show, run := root.Flags().BoolP("version", "v", false, "version for "+root.Name()), root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if !*show {
-			return pflag.ErrHelp
+			return run(cmd, args)
 		}
 		_, err := io.WriteString(cmd.OutOrStdout(), versionText())
 		return err
