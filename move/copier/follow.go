@@ -20,6 +20,7 @@ type followPhase struct {
 	*job
 	monitor  *monitor
 	snapshot rowstream.View
+	rows     *rowsPhase
 	stream   *changeStream
 	verify   *verifyPhase
 	handOver *handOverPhase
@@ -47,8 +48,13 @@ func (p *followPhase) follow(ctx context.Context) error {
 	}
 	pace := p.pacer.Stream(tick.Process())
 	defer pace.Close()
+	source := p.from
+	if m := p.rows.log; m != nil {
+		source = m
+		p.stream.heart.Use(m)
+	}
 	f, err := follow.New(follow.Options{
-		Source: p.from, Tables: p.tables, From: from, State: p.stream.record, Writer: p.newWriter,
+		Source: source, Tables: p.tables, From: from, State: p.stream.record, Writer: p.newWriter,
 		UntilCaughtUp: p.o.UntilCaughtUp, Heartbeat: p.stream.heart, Pace: pace, Turn: p.o.merge.applying(), Shared: p.streams(),
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/follow"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -23,6 +24,8 @@ import (
 type rowsPhase struct {
 	*job
 	snapshot rowstream.View
+
+	log *follow.LogMember // the source's log, if it is read for all parts of a Split; otherwise nil
 
 	lastKeys []mysqlwire.TextRow // of the tables; nil: unknown
 	before   []int               // chunks copied by earlier runs, by table

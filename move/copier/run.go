@@ -149,7 +149,7 @@ func (r *run) transfer(ctx context.Context, fail func(error)) error {
 	j, m, snapshot := r.job, r.monitor, r.prepare.snapshot
 	r.rows = &rowsPhase{job: j, snapshot: snapshot}
 	r.verify = &verifyPhase{job: j, monitor: m, snapshot: snapshot}
-	r.follow = &followPhase{job: j, monitor: m, snapshot: snapshot, stream: r.stream, verify: r.verify, handOver: r.handOver}
+	r.follow = &followPhase{job: j, monitor: m, snapshot: snapshot, rows: r.rows, stream: r.stream, verify: r.verify, handOver: r.handOver}
 	finish := &finishPhase{job: j, objects: r.objects, handOver: r.handOver}
 	m.copies(r.rows)
 	if err := r.stream.whileKept(ctx, fail, r.rows.run); err != nil {
@@ -202,6 +202,9 @@ func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
 }
 
 func (r *run) close() {
+	if r.rows != nil && r.rows.log != nil {
+		r.rows.log.Leave()
+	}
 	r.handOver.close()
 	r.prepare.close()
 	r.job.close()

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/taredb/tare/internal/move/follow"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -454,5 +456,22 @@ func readTogether(ctx context.Context, phases []*rowsPhase) error {
 	if err := r.findBounds(ctx); err != nil {
 		return err
 	}
-	return r.run(ctx)
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	joinLog(phases)
+	return nil
+}
+
+// joinLog has the changes of the source read once for all phases.
+func joinLog(phases []*rowsPhase) {
+	first := phases[0]
+	sources := make([]binlog.Follower, len(phases))
+	for i, p := range phases {
+		sources[i] = p.from
+	}
+	members := follow.NewCommonLog(first.connectSource, first.state.Followed(first.source, first.o.Tables).ID+"-0", sources, first.o.Metrics.changeBytes())
+	for i, p := range phases {
+		p.log = members[i]
+	}
 }

@@ -22,10 +22,11 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// A readCounter counts how often each chunk is read from the sources that it wraps.
+// A readCounter counts how often each chunk, and the log, is read from the sources that it wraps.
 type readCounter struct {
 	mu    sync.Mutex
 	reads map[string]int
+	logs  int
 }
 
 func (n *readCounter) from(open func(context.Context) (binlog.Follower, error)) func(context.Context) (binlog.Follower, error) {
@@ -43,13 +44,20 @@ func (n *readCounter) take() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	reads := n.reads
-	n.reads = nil
+	n.reads, n.logs = nil, 0
 	return reads
 }
 
 type readSource struct {
 	binlog.Follower
 	n *readCounter
+}
+
+func (s readSource) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
+	s.n.mu.Lock()
+	s.n.logs++
+	s.n.mu.Unlock()
+	return s.Follower.Follow(ctx, o)
 }
 
 func (s readSource) ShortView(ctx context.Context, identity string, t *rowstream.Table, limit time.Duration) (rowstream.View, error) {
@@ -101,12 +109,13 @@ func splitClauses() []string {
 	return []string{"split.o: hash(customer)", "split.r: range(at, '2026-02-01', '2026-03-01')", "split.all_rows: all"}
 }
 
-// TestSplitReadsOnce counts the chunks that a split reads: each once for three targets. Then targets lose what they had, as after a failure: chunks
+// TestSplitReadsOnce counts the chunks that a split reads: each once for three targets, as their changes. Then targets lose what they had, as after a failure: chunks
 // are read for those that lack them, and each part reads independently if their chunks do not match.
 func TestSplitReadsOnce(t *testing.T) {
 	p := splitPair(t, 1000)
 	var n readCounter
-	split := func() map[string]int {
+	const common, separate = 3 + 1, 3 + 3 // readers of the log: each part has one until it finds its first heartbeat
+	split := func(logs int) map[string]int {
 		t.Helper()
 		parts := splitOptions(t, p, splitClauses()...)
 		for i := range parts {
@@ -123,6 +132,9 @@ func TestSplitReadsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareSplit(t, p)
+		if n.logs != logs {
+			t.Errorf("the log was requested %d times, want %d", n.logs, logs)
+		}
 		return n.take()
 	}
 	empty := func(i int) {
@@ -134,7 +146,7 @@ func TestSplitReadsOnce(t *testing.T) {
 		return len(read(t, p.target, fmt.Sprintf("SELECT chunk FROM _tare.copy_chunk WHERE target_schema = 'split_%d' AND target_table = 'o'", i)))
 	}
 	const few = 4
-	counts := split()
+	counts := split(common)
 	if len(counts) < few || chunks(0) < few || chunks(0) != chunks(1) || chunks(1) != chunks(2) {
 		t.Fatalf("chunks of the targets: %d, %d, %d; reads %v", chunks(0), chunks(1), chunks(2), counts)
 	}
@@ -143,14 +155,14 @@ func TestSplitReadsOnce(t *testing.T) {
 			t.Errorf("%s was read %d times", chunk, n)
 		}
 	}
-	if counts = split(); len(counts) != 0 {
+	if counts = split(common); len(counts) != 0 {
 		t.Errorf("a finished split reads %v", counts)
 	}
 
 	empty(1)
 	empty(2)
 	sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk WHERE target_schema = 'split_2' AND target_table = 'o' AND chunk >= 2")
-	counts = split()
+	counts = split(common)
 	if len(counts) != chunks(0) || chunks(2) != chunks(0) {
 		t.Errorf("after two targets were emptied: %d of %d chunks, reads %v", chunks(2), chunks(0), counts)
 	}
@@ -166,7 +178,7 @@ func TestSplitReadsOnce(t *testing.T) {
 	upto := read(t, p.target, "SELECT HEX(upto_key) FROM _tare.copy_chunk"+at+"= 1")[0]
 	sqlExec(t, p.target, "DELETE FROM _tare.copy_chunk"+at+">= 1", "UPDATE _tare.copy_chunk SET upto_key = X'"+upto[2:len(upto)-2]+"'"+at+"= 0")
 	first := fmt.Sprintf("o after %q", []string(nil))
-	if counts = split(); counts[first] != 2 || chunks(1) == 0 {
+	if counts = split(separate); counts[first] != 2 || chunks(1) == 0 {
 		t.Errorf("targets of other chunks: reads %v", counts)
 	}
 }

@@ -89,6 +89,13 @@ func NewHeartbeat(o HeartbeatOptions) *Heartbeat {
 	return h
 }
 
+// Use has heartbeats written to a source, which is another connection to the same server. It must not be called concurrently with other methods.
+func (h *Heartbeat) Use(source binlog.Follower) {
+	if h != nil {
+		h.o.Source = source
+	}
+}
+
 func (h *Heartbeat) heartbeat(number uint64) binlog.Heartbeat {
 	return binlog.Heartbeat{Copy: h.o.Copy, Run: h.run, Number: number, Schemas: h.schemas, OnReplica: h.o.OnReplica}
 }
