@@ -356,7 +356,7 @@ type arrival struct {
 	met    chan met // receives one value
 }
 
-// met is what a part waits for: that it is to read the rows for a group, or the result of the one that does.
+// met has the group for which the part is to read the rows, or the result of the part that has read them.
 type met struct {
 	group []*arrival
 	err   error

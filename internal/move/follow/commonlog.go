@@ -16,8 +16,8 @@ import (
 )
 
 // A CommonLog reads the binary log of one source once for several followers of the same tables, its members. It reads all rows from the oldest of
-// their positions, and applies the plan of each member to them: what a member is passed is what its own reader would return, except that it
-// starts earlier and that its batches end elsewhere. Both are allowed: changes may be applied again from an older position (package copier).
+// their positions, and applies the plan of each member to them. A member is passed the changes that a separate reader would return, except that they
+// start earlier and that batches end elsewhere. Both are allowed: changes may be applied again from an older position (package copier).
 //
 // A member that does not take its changes, since its target is slow or following is suspended, has up to a batch of them waiting. The others wait for it
 // only for a time; then it reads the log independently from where it is. So does each member if their tables are not alike.
@@ -81,7 +81,7 @@ type LogMember struct {
 	wake, taken chan struct{} // signaled when pending is filled, and when it is taken
 
 	mu      sync.Mutex
-	pending binlog.ChangeBatch // what was read and not taken
+	pending binlog.ChangeBatch // read and not taken
 	news    bool               // pending is to be taken
 	err     error              // the log ends after pending
 	apart   bool               // the member reads independently after pending

@@ -367,7 +367,7 @@ func scriptFollow(t *testing.T, l *scriptLog, n int, change func(*binlog.FollowO
 	return logs
 }
 
-// TestCommonLogHeartbeats has two members write heartbeats: each is passed the number of its own last one, of one run in the log.
+// TestCommonLogHeartbeats has two members write heartbeats: each is passed the number that its last one has for it, and the log has one run.
 func TestCommonLogHeartbeats(t *testing.T) {
 	l := newScriptLog(t)
 	logs := scriptFollow(t, l, 2, func(*binlog.FollowOptions, int) {})
