@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/scanner"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -57,16 +58,17 @@ func checkCode(t *Tree) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	exceptions := make(map[string]*Finding) // by rule, file and function: the finding unless it is used
+	exceptions := make(map[string][]string) // their words by their place
 	for n, line := range t.ledger(exceptionsFile) {
 		words := strings.Fields(line)
 		if len(words) < 4 {
 			return nil, fmt.Errorf("line %d of "+exceptionsFile+": want a rule, a file, a function and the reason", n)
 		}
-		key := strings.Join(words[:3], " ")
-		exceptions[key] = &Finding{fmt.Sprintf("%s:%d", exceptionsFile, n), "nothing to allow in " + key, "remove the line"}
+		exceptions[fmt.Sprintf("%s:%d", exceptionsFile, n)] = words
 	}
+	unused := maps.Clone(exceptions)
 	var findings []Finding
+	rules := bans()
 	for _, f := range t.parsed {
 		r := rowOf(rows, path.Dir(f.name))
 		test := strings.HasSuffix(f.name, "_test.go") || r != nil && r.room.test
@@ -74,25 +76,23 @@ func checkCode(t *Tree) ([]Finding, error) {
 			continue
 		}
 		report := func(rule string, line int, what, remedy string) {
-			keys := []string{f.name + " " + f.function(line), f.name + " *"}
-			for dir := f.name; strings.Contains(dir, "/"); {
-				dir = path.Dir(dir)
-				keys = append(keys, dir+"/ *")
-			}
-			for _, key := range keys {
-				if e := exceptions[rule+" "+key]; e != nil {
-					e.What = ""
-					return
+			allowed := false
+			for place, words := range exceptions {
+				file, function := words[1], words[2]
+				if words[0] == rule && (file == f.name && (function == "*" || function == f.function(line)) || strings.HasSuffix(file, "/") && strings.HasPrefix(f.name, file)) {
+					allowed = true
+					delete(unused, place)
 				}
+			}
+			if allowed {
+				return
 			}
 			findings = append(findings, Finding{fmt.Sprintf("%s:%d", f.name, line), what, remedy + ", or list the function in " + exceptionsFile + " with the reason"})
 		}
 		lines := f.lines()
-		for _, b := range bans() {
-			if b.tests != test || within(f.name, b.except) || b.in != "" && !slices.ContainsFunc(strings.Fields(b.in), func(dir string) bool { return within(f.name, dir) }) {
-				continue
-			}
-			if b.except == path.Base(f.name) || (b.rule == "sleeps" || b.rule == "durations") && f.imports("testing/synctest") || b.rule == "seeds" && !f.imports("math/rand/v2") {
+		for _, b := range rules {
+			if b.tests != test || within(f.name, b.except) || b.except == path.Base(f.name) ||
+				b.in != "" && !slices.ContainsFunc(strings.Fields(b.in), func(dir string) bool { return within(f.name, dir) }) || (b.rule == "sleeps" || b.rule == "durations") && f.imports("testing/synctest") || b.rule == "seeds" && !f.imports("math/rand/v2") {
 				continue
 			}
 			for n, line := range lines {
@@ -105,10 +105,8 @@ func checkCode(t *Tree) ([]Finding, error) {
 			f.goroutines(report)
 		}
 	}
-	for _, e := range exceptions {
-		if e.What != "" {
-			findings = append(findings, *e)
-		}
+	for place, words := range unused {
+		findings = append(findings, Finding{place, "nothing to allow in " + strings.Join(words[:3], " "), "remove the line"})
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int { return strings.Compare(a.Where, b.Where) })
 	return findings, nil

@@ -25,9 +25,7 @@ var hotFunction = regexp.MustCompile(`^(((?:\S*/)?[^./\s]+)\.\S+)(?:\s+([1-9]\d*
 
 // checkEscapes compares the functions of the ledger with the compiler's diagnostics.
 func checkEscapes(t *Tree) (findings []Finding, err error) {
-	type hot struct {
-		line, allowed int
-	}
+	type hot struct{ line, allowed int }
 	funcs := make(map[string]hot)
 	patterns := []string{"-c", `go build -gcflags=-m "$@" 2>&1`, "sh"}
 	for n, line := range t.ledger(escapeFile) {
@@ -80,10 +78,8 @@ func checkEscapes(t *Tree) (findings []Finding, err error) {
 				return line < f.line(fn.Pos()) || line > f.line(fn.End())
 			})
 			if len(found) > h.allowed {
-				findings = append(findings, Finding{
-					name, fmt.Sprintf("%d values escape, at most %d: %s", len(found), h.allowed, strings.Join(found, "; ")),
-					"keep the value in the struct that owns it, pass concrete types, or state the new count with its reason in " + escapeFile,
-				})
+				what := fmt.Sprintf("%d values escape, at most %d: %s", len(found), h.allowed, strings.Join(found, "; "))
+				findings = append(findings, Finding{name, what, "keep the value in the struct that owns it, pass concrete types, or state the new count with its reason in " + escapeFile})
 			} else if len(found) < h.allowed {
 				findings = append(findings, Finding{fmt.Sprintf("%s:%d", escapeFile, h.line), fmt.Sprintf("%s lets %d values escape, not %d", name, len(found), h.allowed), "lower the count, so that it stays low"})
 			}

@@ -9,13 +9,11 @@ import (
 	"strings"
 )
 
-// modulesFile has the tables of modules.
-const modulesFile = "docs/background/modules.md"
-
 const (
-	maxNamed = 8                      // the number of modules up to which they are named
-	tags     = "gcs,azure,vtprotobuf" // of options of the product, and of a dependency
-	apart    = "sizegen"              // the directory that is to become a module
+	modulesFile = "docs/background/modules.md"
+	maxNamed    = 8                      // the number of modules up to which they are named
+	tags        = "gcs,azure,vtprotobuf" // of options of the product, and of a dependency
+	apart       = "sizegen"              // the directory that is to become a module
 )
 
 var (
@@ -75,10 +73,8 @@ func checkModules(t *Tree) (findings []Finding, err error) {
 	}
 	for _, m := range requiredModule.FindAllStringSubmatch(string(mod), -1) {
 		if all[m[1]] == isListed(m[1]) {
-			findings = append(findings, Finding{
-				"go.mod", fmt.Sprintf("requires %s; packages link it, and the table of requirements of tests lists it: both %t", m[1], all[m[1]]),
-				"move tests that import a module alone to the module e2e, or argue it in the table of " + modulesFile,
-			})
+			what := fmt.Sprintf("requires %s; packages link it, and the table of requirements of tests lists it: both %t", m[1], all[m[1]])
+			findings = append(findings, Finding{"go.mod", what, "move tests that import a module alone to the module e2e, or argue it in the table of " + modulesFile})
 		}
 	}
 	return findings, nil
@@ -112,17 +108,12 @@ func (t *Tree) linkedModules(system, tags string) (map[string][]string, error) {
 // they can be a module without requirements. Its subjects stay behind.
 func checkApart(t *Tree) (findings []Finding, err error) {
 	const except = apart + "/internal/subjects"
-	out, err := t.command("go", "list", "-e", "-f", "{{.ImportPath}} {{join .Imports \" \"}} {{join .TestImports \" \"}} {{join .XTestImports \" \"}}", "./"+apart+"/...")
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(out)) {
-		words := strings.Fields(line)
-		from, _ := t.short(words[0])
-		for _, imported := range words[1:] {
+	for _, p := range t.Packages {
+		from, _ := t.short(p.ImportPath)
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			path, ours := t.short(imported)
 			foreign := !ours && strings.Contains(strings.Split(imported, "/")[0], ".") || ours && (!within(path, apart) || within(path, except))
-			if foreign && !within(from, except) {
+			if foreign && within(from, apart) && !within(from, except) {
 				findings = append(findings, Finding{from, "imports " + imported, "import the standard library and packages below " + apart + " alone, which are to become a module"})
 			}
 		}

@@ -60,8 +60,7 @@ func (t *Tree) rows() (rows []row, err error) {
 func rowOf(rows []row, path string) *row {
 	var best *row
 	for i := range rows {
-		r := &rows[i]
-		if within(path, r.path) && (best == nil || len(r.path) > len(best.path)) {
+		if r := &rows[i]; within(path, r.path) && (best == nil || len(r.path) > len(best.path)) {
 			best = r
 		}
 	}
@@ -95,10 +94,8 @@ func checkRooms(t *Tree) (findings []Finding, err error) {
 			case to.room.test:
 				findings = append(findings, Finding{path, "imports " + to.path + ", which is for tests", "use it in _test.go files only"})
 			case to.room.rank < from.room.rank:
-				findings = append(findings, Finding{
-					path, fmt.Sprintf("of room %s imports %s of room %s above it", from.room.name, to.path, to.room.name),
-					"imports go down: declare the interface that is needed here and let the room above pass it in",
-				})
+				what := fmt.Sprintf("of room %s imports %s of room %s above it", from.room.name, to.path, to.room.name)
+				findings = append(findings, Finding{path, what, "imports go down: declare the interface that is needed here and let the room above pass it in"})
 			default:
 				edges[[2]string{from.room.name, to.room.name}] = true
 			}

@@ -30,12 +30,10 @@ type Tree struct {
 	parsed []*goFile
 }
 
-// A Package is the output of go list for one package, excluding tests.
+// A Package is the output of go list for one package.
 type Package struct {
-	ImportPath string
-	Name       string
-	GoFiles    []string
-	Imports    []string
+	ImportPath, Name                            string
+	GoFiles, Imports, TestImports, XTestImports []string
 }
 
 // A Finding is one violation of a rule.
@@ -87,7 +85,7 @@ func Load(root string) (*Tree, error) {
 	if t.Files, err = t.listFiles(); err != nil {
 		return nil, err
 	}
-	out, err = t.command("go", "list", "-e", "-json=ImportPath,Name,GoFiles,Imports", "./...") // unresolved imports are listed too
+	out, err = t.command("go", "list", "-e", "-json=ImportPath,Name,GoFiles,Imports,TestImports,XTestImports", "./...") // unresolved imports are listed too
 	if err != nil {
 		return nil, err
 	}
