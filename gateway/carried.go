@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,10 @@ func (p *pin) Error() string {
 	return fmt.Sprintf("%s (statement with digest %s)", p.Reason, p.Digest)
 }
 
-const lockedTables = "locked tables"
+const (
+	lockedTables   = "locked tables"
+	lockedInstance = "a backup lock" // of LOCK INSTANCE, which UNLOCK TABLES does not release
+)
 
 // effectPins are the effects that pin a session, with the state they leave in the server.
 var effectPins = []struct {
@@ -58,7 +62,8 @@ const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlpl
 // A carried is the state of a session that another server has to be brought into if the session moves there, or the reason
 // why it cannot move.
 type carried struct {
-	pin      atomic.Pointer[pin] // other goroutines read it
+	pin      atomic.Pointer[pin] // the first of pins; other goroutines read it
+	pins     []*pin              // one for each reason
 	sets     settings            // SET statements
 	wasReset bool                // by COM_RESET_CONNECTION
 	multi    uint16              // the last COM_SET_OPTION's option, plus 1; 0 if there was none
@@ -67,6 +72,7 @@ type carried struct {
 // clear drops the state, and the pin: the user was changed.
 func (c *carried) clear() {
 	c.pin.Store(nil)
+	c.pins = nil
 	c.sets.clear()
 	c.wasReset = false
 }
@@ -91,21 +97,33 @@ func (c *carried) takesSeveral(caps mysqlwire.Capability) bool {
 	return caps.Has(mysqlwire.CapMultiStatements)
 }
 
-// pinSession pins the session of the current statement; the first reason is kept.
+// pinSession pins the session of the current statement.
 func (c *carried) pinSession(q *query, reason string) {
 	q.rec.PinnedReason = reason
-	if c.pin.Load() == nil {
-		c.pin.Store(&pin{Reason: reason, Digest: q.rec.Digest, Since: time.Now()})
+	for _, p := range c.pins {
+		if p.Reason == reason {
+			return
+		}
 	}
+	c.pins = append(c.pins, &pin{Reason: reason, Digest: q.rec.Digest, Since: time.Now()})
+	c.pin.Store(c.pins[0])
+}
+
+// unpin ends a pin. Those for other reasons stay.
+func (c *carried) unpin(reason string) {
+	c.pins = slices.DeleteFunc(c.pins, func(p *pin) bool { return p.Reason == reason })
+	if len(c.pins) == 0 {
+		c.pin.Store(nil)
+		return
+	}
+	c.pin.Store(c.pins[0])
 }
 
 // track records the effects of the current statement. It reports whether they concern the next transaction only. It
 // does not allocate for a SET that is kept already.
 func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (next bool) {
 	if q.plan.Type() == sqlplan.TypeUnlock {
-		if p := c.pin.Load(); p != nil && p.Reason == lockedTables {
-			c.pin.Store(nil)
-		}
+		c.unpin(lockReason(q.rec.Text))
 		return false
 	}
 	if q.plan.Type() == sqlplan.TypeSet && q.resp.Results == 1 && q.resp.Errno == 0 && q.msg.cmd == mysqlwire.ComQuery && q.msg.whole {
@@ -115,7 +133,7 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 		case setNext:
 			return true
 		case setKept:
-			if !c.sets.keep(q.rec.Text) {
+			if !c.sets.keep(q.rec.Text, effects) {
 				c.pinSession(q, fmt.Sprintf("more than %d bytes of SET statements", maxSets))
 			}
 			return false
@@ -123,7 +141,11 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 	}
 	for _, p := range effectPins {
 		if effects.Has(p.effect) {
-			c.pinSession(q, p.reason)
+			reason := p.reason
+			if reason == lockedTables {
+				reason = lockReason(q.rec.Text)
+			}
+			c.pinSession(q, reason)
 			return false
 		}
 	}
@@ -131,6 +153,14 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 		c.pinSession(q, "session or user variables that were set otherwise than by a SET that can be said again")
 	}
 	return false
+}
+
+// lockReason returns the reason for the pin that a LOCK starts and an UNLOCK ends.
+func lockReason(sql []byte) string {
+	if bytes.Contains(bytes.ToUpper(sql), []byte("INSTANCE")) {
+		return lockedInstance
+	}
+	return lockedTables
 }
 
 // replay brings another connection into the state.
@@ -194,6 +224,7 @@ const maxSets = 16 << 10
 type settings struct {
 	text []byte
 	ends []int32 // of each statement in text
+	user bool    // one of them assigns user variables, whose values depend on the modes that those before it set
 }
 
 // all yields the statements, as views.
@@ -209,12 +240,14 @@ func (s *settings) all() iter.Seq[[]byte] {
 	}
 }
 
-// keep appends a statement, and removes an equal earlier one. It reports whether there was room. It does not
-// allocate for an equal one.
-func (s *settings) keep(sql []byte) bool {
+// keep appends a statement, and removes an equal earlier one, unless it sets modes that a statement since then depends on. It reports
+// whether there was room. It does not allocate for an equal one that it removes.
+func (s *settings) keep(sql []byte, effects sqlplan.Effect) bool {
 	at := int32(0)
+	stays := s.user && effects.Any(sqlplan.EffectCharset|sqlplan.EffectSQLMode)
+	s.user = s.user || effects.Has(sqlplan.EffectUserVarWrite)
 	for i, end := range s.ends {
-		if !bytes.Equal(s.text[at:end], sql) {
+		if stays && i < len(s.ends)-1 || !bytes.Equal(s.text[at:end], sql) {
 			at = end
 			continue
 		}

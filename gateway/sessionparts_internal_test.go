@@ -177,6 +177,22 @@ func TestCarried(t *testing.T) {
 	if run("unlock tables"); c.pin.Load() != nil {
 		t.Error("UNLOCK TABLES does not unpin the session")
 	}
+	run("lock tables t read")
+	run("lock instance for backup")
+	run("create temporary table t (a int)")
+	if run("unlock tables"); c.pin.Load() == nil || c.pin.Load().Reason != lockedInstance {
+		t.Errorf("after UNLOCK TABLES the session is pinned by %v, want the backup lock", c.pin.Load())
+	}
+	if run("unlock instance"); c.pin.Load() == nil || c.pin.Load().Reason != "a temporary table" {
+		t.Errorf("after UNLOCK INSTANCE the session is pinned by %v, want the temporary table", c.pin.Load())
+	}
+	c.reset()
+	for _, sql := range []string{"set names latin1", "set @a = 'x'", "set names utf8mb4", "set names latin1", "set names latin1", "set @a = 'x'"} {
+		run(sql)
+	}
+	if got, want := kept(), []string{"set names latin1", "set names utf8mb4", "set names latin1", "set @a = 'x'"}; !slices.Equal(got, want) {
+		t.Errorf("SET statements %q are carried, want %q: the value of @a depends on those before it", got, want)
+	}
 	run("set @a = @b")
 	run("create temporary table t (a int)")
 	if p := c.pin.Load(); p == nil || p.Reason == "a temporary table" {
