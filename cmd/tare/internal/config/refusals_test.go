@@ -15,8 +15,8 @@ type section interface {
 	Ready() error
 }
 
-// refusals loads options, separated by blanks, after base ones; an option without a value is removed. It expects an error with a text,
-// or none for "".
+// refusals loads options, separated by blanks, after base ones; an option without a value is removed. In values _ is a blank, and | a line feed. It expects an error with a text,
+// or none for "". Several errors are separated by line feeds: no other one may be reported.
 func refusals(t *testing.T, command string, create func() section, base string, cases map[string]string) {
 	t.Helper()
 	for options, want := range cases {
@@ -24,7 +24,7 @@ func refusals(t *testing.T, command string, create func() section, base string, 
 		for _, all := range []string{base, options} {
 			for option := range strings.FieldsSeq(all) {
 				name, text, ok := strings.Cut(option, "=")
-				if flags[name] = strings.ReplaceAll(text, "_", " "); !ok {
+				if flags[name] = strings.NewReplacer("_", " ", "|", "\n").Replace(text); !ok {
 					delete(flags, name)
 				}
 			}
@@ -34,8 +34,19 @@ func refusals(t *testing.T, command string, create func() section, base string, 
 		if err == nil {
 			err = c.Ready()
 		}
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s %s: %v, want %q", command, options, err, want)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		lines, all := strings.Split(text, "\n"), strings.Split(want, "\n")
+		if (text == "") != (want == "") || len(lines) != len(all) {
+			t.Errorf("%s %s: %v, want %q and no other error", command, options, err, want)
+			continue
+		}
+		for i, part := range all {
+			if !strings.Contains(lines[i], part) {
+				t.Errorf("%s %s: %v, want %q", command, options, err, want)
+			}
 		}
 	}
 }
@@ -112,7 +123,7 @@ func TestRefusals(t *testing.T) {
 		"grpc-tls-key=f":                          "need each other",
 		"grpc-tls-cert=f grpc-tls-key=f":          "",
 		"grpc-tls-client-ca=f":                    "--grpc-tls-client-ca has no effect",
-		"grpc=off grpc-tls-cert=f grpc-tls-key=f": "--grpc-tls-cert has no effect",
+		"grpc=off grpc-tls-cert=f grpc-tls-key=f": "--grpc-tls-cert has no effect\n--grpc-tls-key has no effect",
 		"grpc=off grpc-token=x":                   "--grpc-token has no effect",
 		"grpc-token=x":                            "",
 		"grpc-token=x grpc-token-file=f":          "exclude each other",
@@ -121,7 +132,7 @@ func TestRefusals(t *testing.T) {
 		"cache-size=20GiB":                               "--cache-size has no effect",
 		"cache-size=20GiB cache-dir=d":                   "",
 		"cache-memcached-timeout=5s":                     "--cache-memcached-timeout has no effect",
-		"cache-memcached-timeout=0":                      "want more than 0",
+		"cache-memcached-timeout=0":                      "--cache-memcached-timeout has no effect\nwant more than 0",
 		"cache-memcached-timeout=5s cache-memcached=a:1": "",
 		"cache-memcached=a":                              "--cache-memcached: ",
 	})
@@ -145,7 +156,7 @@ func TestRefusals(t *testing.T) {
 		"tls-cert=f tls-key=f":                                      "",
 		"client-tls=verify":                                         "--client-tls verify needs --tls-client-ca",
 		"tls-client-ca=f":                                           "has no effect without --client-tls verify",
-		"client-tls=off tls-cert=f tls-key=f":                       "--tls-cert has no effect",
+		"client-tls=off tls-cert=f tls-key=f":                       "--tls-cert has no effect\n--tls-key has no effect",
 		"backend-tls-ca=f":                                          "--backend-tls-ca has no effect unless",
 		"backend-tls-ca=f backend-tls=verify-ca":                    "",
 		"backend-tls-ca=f backend-tls=verify-identity":              "",
@@ -190,7 +201,7 @@ func TestRefusals(t *testing.T) {
 		"history-retention=1h":           "--history-retention: want 0 or at least",
 		"history-retention=0":            "",
 		"history-max-ahead=1ms":          "--history-max-ahead: want at least",
-		"history-retention-delay=1s":     "--history-retention-delay: want at least",
+		"history-retention-delay=1s":     "--history-retention-delay has no effect\n--history-retention-delay: want at least",
 		"history-retention-dry-run=true": "--history-retention-dry-run has no effect",
 		"history-retention-dry-run=true history-retention-bytes=1GiB":           "",
 		"history-cache-size=20GiB":                                              "--history-cache-size has no effect",
@@ -224,7 +235,7 @@ func TestRefusals(t *testing.T) {
 		"follow=true heartbeat=off heartbeat-on-replica=true": "--heartbeat-on-replica has no effect",
 		"max-view-age=7m":                                               "--max-view-age has no effect",
 		"follow=true max-view-age=7m":                                   "",
-		"ignore-statement=x":                                            "--ignore-statement: ",
+		"ignore-statement=x":                                            "--ignore-statement has no effect\n--ignore-statement: ",
 		"ignore-statement=00112233445566778899aabbccddeeff":             "--ignore-statement has no effect",
 		"follow=true ignore-statement=00112233445566778899aabbccddeeff": "",
 		"from-token=x":                                                  "--from-token has no effect without --from tare://",
@@ -240,9 +251,9 @@ func TestRefusals(t *testing.T) {
 		"cutover=true":                                                  "--cutover needs --follow",
 		"cutover=true follow=true":                                      "",
 		"cutover=true follow=true follow-until=caught-up":               "omit --follow-until caught-up",
-		"cutover=true follow=true cutover-hold=0":                       "--cutover-hold: use more than 0",
+		"cutover=true follow=true cutover-hold=0":                       "--cutover-hold has no effect\n--cutover-hold: use more than 0",
 		"cutover=true follow=true gateway=http://g:1 cutover-hold=30s":  "",
-		"cutover=true follow=true cutover-hold=31s":                     "--cutover-hold: use more than 0",
+		"cutover=true follow=true cutover-hold=31s":                     "--cutover-hold has no effect\n--cutover-hold: use more than 0",
 		"cutover-hold=31s":                                              "has no effect without --cutover",
 		"cutover-close-pinned=1s":                                       "--cutover-close-pinned has no effect",
 		"cutover=true follow=true cutover-close-pinned=1s":              "--cutover-close-pinned has no effect",
@@ -283,6 +294,45 @@ func TestRefusals(t *testing.T) {
 		"where=shop.b:_id":                                                          "--where: ",
 		"only-shard=shop.a:_id=1/0":                                                 "--only-shard: ",
 		"columns=shop.b:_id":                                                        "--columns: ",
+		"map-collation=a":                                                           "--map-collation \"a\" is not of the form",
+		"max-lag=1s replica=mysql://":                                               "--replica: ",
+		"from=file://host/x tables":                                                 "--from: ",
+		"from=mysql://":                                                             "or tare://host:port of a tare rowstream",
+		"from=tare://127.0.0.1:99999":                                               "--from: ",
+		"from=tare://%zz:1":                                                         "want tare://host:port",
+		"from=tare://127.0.0.1:1/x":                                                 "want tare://host:port",
+		"from=tare://127.0.0.1:1?a=b":                                               "want tare://host:port",
+		"from=tare://127.0.0.1:1#a":                                                 "want tare://host:port",
+		"to=file://host/x":                                                          "--to: ",
+		"to=mysql://":                                                               "or file:///directory or s3://bucket/prefix for a dump",
+		"to-tls=none":                                                               "--to-tls: ",
+		"to to-shard=mysql://a@b":                                                   "--to-shard is given once\n--to-shard requires --follow",
+		"gateway-token=x gateway-token-file=f gateway=http://127.0.0.1:1 max-p99=1s": "exclude each other",
+		"throttle-query=SELECT_1 throttle-patience=1s":                               "",
+		"throttle-patience=1s": "--throttle-patience has no effect",
+	})
+	sharded := "from=mysql://app@db1 to-shard=mysql://a@b|mysql://a@c follow=true shard-by=shop.a:_hash(id) tables=shop.a"
+	refusals(t, "copy", copied, sharded, map[string]string{
+		"":                                      "",
+		"to=mysql://a@d":                        "--to and --to-shard",
+		"to=file:///d":                          "--follow: a dump is of one point in time\n--to and --to-shard",
+		"follow":                                "--to-shard requires --follow",
+		"to-shard=mysql://a@b|mysql://c@b":      "--to-shard names b:3306 twice",
+		"to-shard=mysql://a@b||mysql://c@d":     "",
+		"tables schema=shop":                    "--to-shard requires --tables with names",
+		"shard-by":                              "--shard-by is missing for shop.a",
+		"shard-by=shop.b:_hash(id)":             "--shard-by: ",
+		"shard-by=shop.a:_hash(id)|shop.a:_all": "--shard-by names shop.a twice",
+		"shard-by=shop.a:_all":                  "",
+		"shard-by=shop.a:_lookup(id,_shop.l)":   "",
+		"from=tare://127.0.0.1:1 shard-by=shop.a:_lookup(id,_shop.l)": "--shard-by lookup requires --from mysql://",
+		"tables=shop.a,shop.b":                               "--shard-by is missing for shop.b",
+		"cutover=true":                                       "",
+		"cutover=true from=tare://127.0.0.1:1":               "--cutover with --to-shard requires --from mysql://",
+		"cutover=true heartbeat-on-replica=true":             "excludes --heartbeat-on-replica",
+		"cutover=true heartbeat=off":                         "requires heartbeats",
+		"cutover=true gateway=http://127.0.0.1:1":            "uses no --gateway",
+		"cutover=true gateway=http://127.0.0.1:1 max-p99=1s": "",
 	})
 	refusals(t, "copy", copied, "from=mysql://app@db1 to=file:///dump tables=shop.a", map[string]string{
 		"":                              "",
