@@ -101,13 +101,19 @@ func runFaulty(t *testing.T, text string) {
 	fmt.Println("error:", err)
 }
 
-// textsBelow returns the texts of all files below a directory, by their names.
+// textsBelow returns the texts of all files below a directory, by their names. Others have no access to any of them.
 func textsBelow(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)
 	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil {
 			return err
+		}
+		if info, err := e.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is readable by others: %v, %v", path, info, err)
+		}
+		if e.IsDir() {
+			return nil
 		}
 		text, err := os.ReadFile(path)
 		name, _ := filepath.Rel(dir, path)
@@ -234,8 +240,16 @@ func traceFaulty(t *testing.T, operation, dir string, at testdir.FileCall, fault
 	must(t, err)
 	defer out.Close()
 	args := []string{"-test.run=^TestFileFaults$"}
-	if cover := os.Getenv("GOCOVERDIR"); cover != "" && testing.CoverMode() != "" {
-		args = append(args, "-test.gocoverdir="+cover)
+	if cover := os.Getenv("GOCOVERDIR"); cover != "" && testing.CoverMode() != "" { // the process reads what others have written there
+		own := t.TempDir()
+		args = append(args, "-test.gocoverdir="+own)
+		defer func() {
+			entries, err := os.ReadDir(own)
+			must(t, err)
+			for _, e := range entries {
+				must(t, os.Rename(filepath.Join(own, e.Name()), filepath.Join(cover, e.Name())))
+			}
+		}()
 	}
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), faultyEnv+"="+operation+" in "+dir)

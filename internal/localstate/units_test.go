@@ -259,3 +259,21 @@ func TestShadowFails(t *testing.T) {
 		t.Errorf("replaced again: %v", err)
 	}
 }
+
+// TestWithdraw withdraws one of several equal reports, and one of others.
+func TestWithdraw(t *testing.T) {
+	p := newPlace(t)
+	s := p.open()
+	equal := Loss{Piece: Piece{Name: "w"}, Path: "wal", Cause: "damaged"}
+	for _, l := range []Loss{equal, {Piece: Piece{Name: "other"}, Path: "wal"}, equal, {Piece: Piece{Name: "w"}, Path: "head"}, {Piece: Piece{Name: "w"}, Path: "wal", Aside: "set-aside/x/wal"}} {
+		s.Report(l)
+	}
+	for n, want := range []map[string]uint64{{"w": 3, "other": 1}, {"w": 2, "other": 1}} {
+		if s.withdraw(equal); len(s.Losses()) != 4-n || !maps.Equal(s.Counts(), want) {
+			t.Errorf("withdrawn %d: %d losses, %v", n+1, len(s.Losses()), s.Counts())
+		}
+	}
+	if all := s.Losses(); all[0].Aside == "" || all[1].Path != "head" || all[2].Name != "other" {
+		t.Errorf("left: %+v", all)
+	}
+}

@@ -118,6 +118,7 @@ func TestWideEventsKeepTheBuffer(t *testing.T) {
 			defer close(sent)
 			say(New(other), event...)
 		}()
+		e.c.Seq = 0 // as that of another Conn
 		b, err := e.Next(t.Context(), time.Minute)
 		if err != nil || len(b) != len(event)-1 {
 			t.Fatalf("%d bytes, want %d, %v", len(b), len(event)-1, err)

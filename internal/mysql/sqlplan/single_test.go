@@ -53,6 +53,17 @@ func TestRuleOfOneEffect(t *testing.T) {
 	}
 }
 
+// TestRulesOfOneName refuses rules of one name, when a planner is made and later.
+func TestRulesOfOneName(t *testing.T) {
+	rule := Rule{Name: "a", Action: ActionBlock, Types: []Type{TypeKill}}
+	if _, err := New(Options{Rules: []Rule{rule, rule}}); err == nil || !strings.Contains(err.Error(), "the name is used twice") {
+		t.Errorf("at the start: %v", err)
+	}
+	if err := newPlanner(t, rule).SetRules([]Rule{rule, rule}); err == nil || !strings.Contains(err.Error(), "the name is used twice") {
+		t.Errorf("later: %v", err)
+	}
+}
+
 // TestWordsInDefinitions has words of other statements at places where they are names, and words before the kind of an object.
 func TestWordsInDefinitions(t *testing.T) {
 	p := newPlanner(t)

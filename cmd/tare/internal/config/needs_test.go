@@ -19,7 +19,7 @@ func needVariants(t *testing.T) map[string][]string {
 	}
 	const (
 		log      = " log-file=q.log log-rotate-size=1MiB"
-		throttle = " max-lag=1s replica=mysql://a@r gateway=https://g:1 max-p99=5ms max-threads-running=5"
+		throttle = " max-lag=1ns replica=mysql://a@r gateway=https://g:1 max-p99=1ns max-threads-running=1"
 		history  = " bucket=file:///b history-retention=9600h history-cache-dir=d history-cache-memcached=h:1 history-remote-write=https://h/api"
 	)
 	return map[string][]string{
