@@ -71,6 +71,9 @@ func TestPassLine(t *testing.T) {
 	}{
 		{"user=a", "user:a\n", true, false}, {"user=a", "user:b\n", false, false}, {"user=a", "schema:a\n", false, false}, {"user!=a", "schema:a\n", true, false},
 		{"user=a", "user:a\tuser:b\n", true, false}, {"user=b", "user:a\tuser:b\n", false, false}, // the first one counts
+		{"digest=", "user:a\n", true, false}, {"digest=", "digest:a\n", false, false}, {"digest=a", "user:a\n", false, false}, {"digest=AB", "digest:abc\n", true, false}, {"digest=abcd", "digest:abc\n", false, false}, {"digest!=", "digest:a\n", true, false},
+		{"rows=0", "user:a\n", true, false}, {"rows=00", "user:a\n", false, false}, {"rows=0", "rows:1\n", false, false}, {"rows!=0", "rows:1\n", true, false}, {"rows!=0", "user:a\n", false, false}, {"rows<1", "user:a\n", true, false}, {"rows>0", "rows:1\n", true, false},
+		{"rows>1", "rows:1\n", false, false}, {"rows<1", "rows:1\n", false, false}, {"rows<1", "rows:x\n", true, false},
 		{"user=a schema=b", "schema:b\tuser:a\n", true, false}, {"user=a schema=b", "schema:c\tuser:a\n", false, false}, {"user=b schema=b", "schema:b\tuser:a\n", false, false},
 		{"user=a", "user:\\q\n", false, true}, {"user=a", "schema:b\tno field\n", false, true}, {"schema=b", "schema:b\tno field\n", true, false}, {"user=a", `{"user":"a"}`, true, false}, {"user=a", `{"user":`, false, true},
 	} {

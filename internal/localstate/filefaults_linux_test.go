@@ -25,7 +25,7 @@ const faultyEnv = "TARE_TEST_FAULTY"
 
 var faultyTime = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 
-// A faultyRun is what an operation has: a Store, whose directory has wal/1, wal/2 and wal/sub/3, each with its name as text.
+// A faultyRun is the state of an operation: a Store, whose directory has wal/1, wal/2 and wal/sub/3, each with its name as text.
 type faultyRun struct {
 	dir string
 	s   *Store

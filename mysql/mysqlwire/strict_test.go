@@ -74,7 +74,7 @@ func TestEnds(t *testing.T) {
 					others = append(others, n)
 				}
 			}
-			if want := complete[s.codec+"/"+s.title]; ranges(ends) != want || len(others) > 0 && c.name != "stmt execute" { // which has a count of its own
+			if want := complete[s.codec+"/"+s.title]; ranges(ends) != want || len(others) > 0 && c.name != "stmt execute" { // which has a separate count
 				t.Errorf("%s/%s may end after %v bytes, want %v; is invalid after %v", s.codec, s.title, ranges(ends), want, others)
 			}
 		}

@@ -194,6 +194,15 @@ func TestEachStatementFails(t *testing.T) {
 					defer w.Close()
 					return w.Start(ctx, time.Hour)
 				}),
+				"in a snapshot": on(func(ctx context.Context, c *mysqlconn.Client) error {
+					return rowstream.InSnapshot(ctx, c, func() error {
+						n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM d.dense")
+						if err == nil && n != strconv.Itoa(rows) {
+							err = errIncomplete
+						}
+						return err
+					})
+				}),
 				"position": on(func(ctx context.Context, c *mysqlconn.Client) error {
 					here, err := rowstream.CurrentPosition(ctx, c)
 					seen := ""

@@ -45,7 +45,7 @@ func TestRenewFaults(t *testing.T) {
 	proxy.EachFails(t, func() error { return Renew(t.Context(), c, Int("lock_wait_timeout", 7)) }, "SELECT VERSION(), CONNECTION_ID(),")
 }
 
-// TestGreetingOfAnother prepares a session of a server whose greeting was that of another kind: the settings of its own kind are in effect.
+// TestGreetingOfAnother prepares a session of a server whose greeting was that of another kind: the settings of its kind are in effect.
 func TestGreetingOfAnother(t *testing.T) {
 	server := testmysql.Start(t)
 	c, err := OpenBare(t.Context(), mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password})

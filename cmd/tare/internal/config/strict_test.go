@@ -100,7 +100,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestValidateTwice validates options again, as a reload does: what they are parsed to is the same, not added to.
+// TestValidateTwice validates options again, as a reload does: the parsed values are the same, and none is added.
 func TestValidateTwice(t *testing.T) {
 	type validated interface {
 		Command
