@@ -93,6 +93,7 @@ func (s *statementReader) riseOf(ctx context.Context, v *view, st *statements.St
 	}
 	var err error
 	if top, err = s.of(v).Top(ctx, othersQuery(v)); err != nil {
+		s.log.Debug("a rise is not compared with other statements", "error", err)
 		return found, ok, nil
 	}
 	find()
@@ -152,6 +153,7 @@ func newIn(v *view, top *statements.Top) func(r *statements.TopRow) bool {
 func (s *statementReader) newAmong(ctx context.Context, v *view, st *statements.Statement) *statements.Top {
 	top, err := s.of(v).Top(ctx, othersQuery(v))
 	if err != nil {
+		s.log.Debug("a statement is not compared with new ones", "error", err)
 		return nil
 	}
 	isNew := newIn(v, top)
@@ -274,6 +276,7 @@ func (s *causeFinder) ofRow(ctx context.Context, v *view, top *statements.Top, i
 	q := statements.StatementQuery{Digest: sqldigest.Digest(top.Rows[i].Digest).String(), From: v.span.From, To: v.span.To, Points: chartPoints}
 	st, err := s.statements.of(v).Statement(ctx, q)
 	if err != nil {
+		s.statements.log.Debug("a cause is not known", "digest", q.Digest, "error", err)
 		return whyText{}
 	}
 	whole, ok := findRise(&st.Series, st.Series.Load, nil, st.First, v.Interval, 0, top, st.Digest)
@@ -301,6 +304,9 @@ func (s *causeFinder) sharper(ctx context.Context, v *view, st *statements.State
 		q.To = v.now
 	}
 	near, err := s.statements.of(v).Statement(ctx, q)
+	if err != nil {
+		s.statements.log.Debug("an onset is as exact as the chart", "digest", q.Digest, "error", err)
+	}
 	if err != nil || near.Series.Step >= step {
 		return r.Onset
 	}
@@ -336,7 +342,10 @@ func (s *causeFinder) caseOf(v *view, st *statements.Statement, onset incidents.
 // find finds the cause of a case.
 func (s *causeFinder) find(ctx context.Context, v *view, st *statements.Statement, c *incidents.Case, top *statements.Top) whyText {
 	if top == nil {
-		if all, err := s.statements.of(v).Top(ctx, othersQuery(v)); err == nil {
+		all, err := s.statements.of(v).Top(ctx, othersQuery(v))
+		if err != nil {
+			s.statements.log.Debug("a cause is looked for without the other statements", "error", err)
+		} else {
 			top = all
 		}
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -53,7 +54,7 @@ func TestSharperOnset(t *testing.T) {
 	for range rounds {
 		for _, failing := range []bool{false, true} {
 			source := &stepped{random: rng, at: v.span.From.Add(time.Duration(6+rng.IntN(15))*time.Hour + time.Duration(rng.IntN(3600e3))*time.Millisecond), failing: failing}
-			causes := &causeFinder{statements: &statementReader{all: source}}
+			causes := &causeFinder{statements: &statementReader{all: source, log: slog.New(slog.DiscardHandler)}}
 			st, err := source.Statement(t.Context(), statements.StatementQuery{Digest: someDigest, From: v.span.From, To: v.span.To, Points: chartPoints})
 			if err != nil {
 				t.Fatal(err)
