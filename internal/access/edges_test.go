@@ -218,7 +218,7 @@ func (w discardWriter) Header() http.Header       { return w.header }
 func (discardWriter) WriteHeader(int)             {}
 func (discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestLoginTurns has an address with several checks wait: one of another address runs after one of them.
+// TestLoginTurns has an address with several checks wait: they take one place, and one of another address that came later runs before them.
 func TestLoginTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l logins
@@ -235,7 +235,7 @@ func TestLoginTurns(t *testing.T) {
 		start("192.0.2.2", func() bool { order <- "other"; return true })
 		close(end)
 		synctest.Wait()
-		if a, b, c := <-order, <-order, <-order; a != "many" || b != "other" || c != "many" {
+		if a, b, c := <-order, <-order, <-order; a != "other" || b != "many" || c != "many" {
 			t.Errorf("order: %s, %s, %s", a, b, c)
 		}
 	})

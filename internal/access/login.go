@@ -27,18 +27,21 @@ const (
 	loginBurst = 10              // wrong passwords of an address before further ones are not checked
 	loginPause = 3 * time.Second // after which one more is checked
 	loginQueue = 8               // checks of an address that wait or run
-	maxClients = 4096            // addresses with wrong passwords that are remembered
+	maxClients = 4096            // addresses with wrong passwords that are remembered, and likewise with right ones
 )
 
 // logins bounds the checks of passwords. A check takes a CPU for up to a second: one runs at a time, one of each
-// address waits for it, and an address with many wrong ones is refused without a check. So wrong passwords from one
-// address delay a check of another by at most one.
+// address waits for it, and an address with many wrong ones is refused without a check. See turns for their order.
 type logins struct {
-	log  *slog.Logger
-	turn chan struct{} // held during a check
+	log *slog.Logger
 
 	mu      sync.Mutex
 	clients map[netip.Addr]*loginClient
+	turns   turns
+
+	// networks with a wrong password, and addresses with a right one since the start
+	suspect map[netip.Prefix]struct{}
+	known   map[netip.Addr]struct{}
 
 	logged struct { // lines about failures
 		*rate.Limiter
@@ -49,15 +52,15 @@ type logins struct {
 
 // A loginClient is an address with checks that run, or with wrong passwords.
 type loginClient struct {
-	turn   chan struct{} // held by the check that waits for logins.turn or has it
+	turn   chan struct{} // held by the check that waits for logins.turns or runs
 	checks int           // that wait or run
 	wrong  *rate.Limiter // of wrong passwords
 }
 
 func (l *logins) init(log *slog.Logger) {
 	l.log = log
-	l.turn = make(chan struct{}, 1)
 	l.clients = make(map[netip.Addr]*loginClient)
+	l.suspect, l.known = make(map[netip.Prefix]struct{}), make(map[netip.Addr]struct{})
 	l.logged.Limiter = rate.NewLimiter(rate.Every(time.Second), 10)
 }
 
@@ -68,22 +71,95 @@ func (l *logins) check(ctx context.Context, from netip.Addr, matches func() bool
 		return throttled
 	}
 	defer l.leave(c)
-	for _, turn := range [...]chan struct{}{c.turn, l.turn} {
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		case <-ctx.Done():
-			return throttled
-		}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return throttled
 	}
+	if !l.acquire(ctx, from) {
+		return throttled
+	}
+	defer l.release()
 	if c.wrong.Tokens() < 1 { // used up while this one waited
 		return throttled
 	}
-	if matches() {
+	right := matches()
+	l.record(from, right)
+	if right {
 		return accepted
 	}
 	c.wrong.Allow()
 	return wrong
+}
+
+// acquire blocks until it is the turn of an address.
+func (l *logins) acquire(ctx context.Context, from netip.Addr) bool {
+	l.mu.Lock()
+	w := l.turns.enter(l.trust(from))
+	l.mu.Unlock()
+	if w == nil {
+		return true
+	}
+	select {
+	case <-w.ready:
+		return true
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.turns.remove(w) { // it has its turn meanwhile
+		l.turns.next()
+	}
+	return false
+}
+
+func (l *logins) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turns.next()
+}
+
+// trust returns how trustworthy an address is. The caller holds l.mu.
+func (l *logins) trust(from netip.Addr) trust {
+	if _, ok := l.known[from]; ok {
+		return trustKnown
+	}
+	if _, ok := l.suspect[network(from)]; ok {
+		return trustSuspect
+	}
+	return trustFresh
+}
+
+// record records the result of a check. When there are too many networks or addresses, an arbitrary one is forgotten.
+func (l *logins) record(from netip.Addr, right bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if right {
+		addBounded(l.known, from)
+	} else {
+		addBounded(l.suspect, network(from))
+	}
+}
+
+func addBounded[K comparable](m map[K]struct{}, key K) {
+	if _, ok := m[key]; !ok && len(m) >= maxClients {
+		for other := range m {
+			delete(m, other)
+			break
+		}
+	}
+	m[key] = struct{}{}
+}
+
+// network returns the addresses that one party is likely to have: a /24 of IPv4, a /48 of IPv6.
+func network(a netip.Addr) netip.Prefix {
+	bits := 48
+	if a = a.Unmap(); a.Is4() {
+		bits = 24
+	}
+	p, _ := a.Prefix(bits) // not valid for no address, which is a network too
+	return p
 }
 
 // enter counts a check of an address, or returns nil if the address has too many.
