@@ -128,7 +128,7 @@ func (s *service) Check() error {
 	}
 	if s.cfg.CountsDigests() {
 		if err := table.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("--history-max-digests and --history-bytes: %w", err))
+			errs = append(errs, fmt.Errorf("--history-bytes is too little for --history-max-digests: %w", err))
 		}
 	}
 	return errors.Join(errs...)

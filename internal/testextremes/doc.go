@@ -8,7 +8,7 @@ func Of(kind string) []string {
 	case "int":
 		return []string{"-1", "0", "1", "2147483647", "2147483648", "1.5", "x"}
 	case "bytes":
-		return []string{"-1", "0", "1", "64KiB", "16MiB", "1TiB", "9223372036854775807", "9223372036854775808", "8388608TiB", "1.5MiB", "x"}
+		return []string{"-1", "0", "1", "32KiB", "64KiB", "16MiB", "1TiB", "9223372036854775807", "9223372036854775808", "8388608TiB", "1.5MiB", "x"}
 	case "duration":
 		return []string{"-1s", "0", "1ns", "2562047h47m16.854775807s", "2562048h", "5", "x"}
 	case "rate":

@@ -99,7 +99,7 @@ func (o *owners) entry(number int) error {
 			}
 		}
 	}
-	if err := o.text(&e.text, mostText); err != nil {
+	if err := o.text(&e.text, MostText); err != nil {
 		return err
 	}
 	for i := range e.slow {

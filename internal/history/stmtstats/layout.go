@@ -29,9 +29,6 @@ const (
 	shortPages   = 4
 	shortText    = shortPages * pageText
 	longTextPart = 8
-
-	// mostText is the greatest MaxText, in bytes.
-	mostText = 32 << 10
 )
 
 // A header is the start of the file. The fields up to sum and the names are written once, when the file is created.

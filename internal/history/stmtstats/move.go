@@ -92,7 +92,7 @@ func (v *mover) entry(to, e *entry) bool {
 		}
 	}
 	to.sum = to.checksum(names)
-	to.text = v.text(&e.text, mostText)
+	to.text = v.text(&e.text, MostText)
 	for i := range e.slow {
 		to.slow[i].text = v.text(&e.slow[i].text, pageText)
 	}

@@ -155,7 +155,7 @@ func (t *Table) resume(mem *memory) {
 
 // repair drops values that a kill has left partly written.
 func (m *memory) repair(e *entry) {
-	if !m.isText(&e.text, mostText) {
+	if !m.isText(&e.text, MostText) {
 		e.text = textRef{}
 	}
 	for i := range e.slow {

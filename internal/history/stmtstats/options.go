@@ -58,8 +58,11 @@ const (
 	DefaultMinIdle    = time.Minute
 )
 
-// MostDigests bounds MaxDigests.
-const MostDigests = 1 << 24
+// Greatest values of Options.
+const (
+	MostDigests = 1 << 24  // MaxDigests
+	MostText    = 32 << 10 // MaxText
+)
 
 // Validate sets defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
@@ -87,8 +90,8 @@ func (o *Options) Validate() error {
 	if o.MaxDigests < 1 || o.MaxDigests > MostDigests {
 		return fmt.Errorf("%d digests: want 1 to %d", o.MaxDigests, MostDigests)
 	}
-	if o.MaxText < pageText || o.MaxText > mostText {
-		return fmt.Errorf("texts of %d bytes: want %d to %d", o.MaxText, pageText, mostText)
+	if o.MaxText < pageText || o.MaxText > MostText {
+		return fmt.Errorf("texts of %d bytes: want %d to %d", o.MaxText, pageText, MostText)
 	}
 	if o.Turnover < 0 || o.MinIdle < 0 {
 		return errors.New("a duration is negative")

@@ -76,7 +76,7 @@ func resum(raw []byte) {
 				ref.sum = ref.checksum(text)
 			}
 		}
-		sumText(&e.text, mostText)
+		sumText(&e.text, MostText)
 		for s := range e.slow {
 			sumText(&e.slow[s].text, pageText)
 			e.slow[s].sum = e.slow[s].checksum()

@@ -206,6 +206,8 @@ func TestValidate(t *testing.T) {
 		{"bucket=file:///b history-labels=a", "want labels as name=value"},
 		{"bucket=file:///b history-max-digests=0", "--history-max-digests 0 leaves --bucket nothing to keep"},
 		{"history-max-digests=0", ""},
+		{"history-max-digests=16777217", "--history-max-digests: want at most 16777216"},
+		{"history-max-text=33KiB", "--history-max-text: want at most 32KiB"},
 		{"history-labels=cluster=eu", "--history-labels has no effect without --bucket"},
 	} {
 		flags := make(map[string]string)

@@ -180,7 +180,7 @@ func declareBytes[T ~int | ~int64](s *Set, p *T, name, def string, least Bytes, 
 	declareBytesUpTo(s, p, name, def, least, math.MaxInt64, help)
 }
 
-// declareBytesUpTo declares a number of bytes with a minimum and a maximum: memory that is allocated at the start.
+// declareBytesUpTo declares a number of bytes with a minimum and a maximum.
 func declareBytesUpTo[T ~int | ~int64](s *Set, p *T, name, def string, least, most Bytes, help string) {
 	declare(s, p, Option{Name: name, Kind: "bytes", Default: def, Help: help}, func(text string) (T, error) {
 		b, err := ParseBytes(text)

@@ -151,7 +151,7 @@ func sampleOf(t *testing.T, o *Option) string {
 	t.Helper()
 	words := strings.Split(o.Kind, "|")
 	for _, text := range slices.Concat(words[min(1, len(words)-1):], []string{
-		"true", "3", "3s", "12m", "120h", "3MiB", "96MiB", "3/s", "0640", "0.5", "127.0.0.1:9", "h:9", "mysql://a@h", "file:///b", "http://h:9", "https://h:9/api", "a=b", "a.b", "a.*",
+		"true", "3", "3s", "12m", "120h", "3KiB", "3MiB", "96MiB", "3/s", "0640", "0.5", "127.0.0.1:9", "h:9", "mysql://a@h", "file:///b", "http://h:9", "https://h:9/api", "a=b", "a.b", "a.*",
 		"2/3", "2026-01-01T00:00:00Z", "utf8mb4_bin=latin1_bin", "0123456789abcdef", "total_ns>10ms", "promql-experimental-functions", "x",
 	}) {
 		if o.set(text, Origin{FromFlag, "--" + o.Name}) == nil && o.Text() != o.Default && o.Text() != "" {
