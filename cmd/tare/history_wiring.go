@@ -26,6 +26,8 @@ import (
 	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/localstate"
+	"github.com/taredb/tare/internal/lowpriority"
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/store/bucketurl"
@@ -271,13 +273,15 @@ func (h *historyService) routes(spans *storegateway.Spans) ([]web.Route, error) 
 	api, err := storegateway.NewHTTPAPI(h.gateway, storegateway.HTTPOptions{
 		Queryable:   h.archive.Queryable(),
 		BytesOption: "--history-query-bytes",
-		Now:         h.archive.Now,
-		Restrict:    textlessSeries,
-		Registerer:  prometheus.WrapRegistererWithPrefix("tare_", h.registry),
-		Spans:       spans,
-		Log:         h.server.Log,
-		Panics:      h.server.Panics,
-		Build:       h.server.Build.Prometheus(),
+		// Statements are relayed on the same CPUs.
+		MaxEvaluating: max(1, netloop.CPUs()/2), Background: lowpriority.Do,
+		Now:        h.archive.Now,
+		Restrict:   textlessSeries,
+		Registerer: prometheus.WrapRegistererWithPrefix("tare_", h.registry),
+		Spans:      spans,
+		Log:        h.server.Log,
+		Panics:     h.server.Panics,
+		Build:      h.server.Build.Prometheus(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("HTTP API: %w", err)

@@ -22,11 +22,12 @@ import (
 type API struct {
 	o      Options
 	routes map[string]route
-	gate   gate
+	gate   gate // admits requests to the storage
 	pools  encoderPools
 
-	parsing gate // admits deep expressions, one at a time
-	regexps gate // admits requests with large regular expressions, one at a time
+	parsing    gate // admits deep expressions, one at a time
+	regexps    gate // admits requests with large regular expressions, one at a time
+	evaluating gate // admits requests that compute a response
 
 	engines   []promql.QueryEngine // one per attempt of a query; the last serves all further attempts
 	responses *responses
@@ -55,6 +56,7 @@ func New(o Options) (*API, error) {
 	a.engines = a.o.engines()
 	a.responses = newResponses(a.o.Responses, a.o.WriteTimeout)
 	a.gate = gate{maxRunning: a.o.MaxConcurrent, maxQueued: a.o.MaxQueued}
+	a.evaluating = gate{maxRunning: a.o.MaxEvaluating, maxQueued: a.o.MaxQueued}
 	a.parsing = gate{maxRunning: 1, maxQueued: a.o.MaxQueued}
 	a.regexps = gate{maxRunning: 1, maxQueued: a.o.MaxQueued}
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
@@ -100,8 +102,11 @@ func (a *API) Endpoints() []Endpoint {
 	return all
 }
 
-// Stats returns the state of the queue in front of the storage.
-func (a *API) Stats() GateStats { return a.gate.stats() }
+// Stats returns the state of the queues of requests that compute a response, and in front of the storage.
+func (a *API) Stats() GateStats {
+	s, e := a.gate.stats(), a.evaluating.stats()
+	return GateStats{Running: s.Running, Queued: s.Queued + e.Queued, Refused: s.Refused + e.Refused}
+}
 
 // A call is a request being served. It is reused with its buffer and encoder.
 type call struct {
@@ -308,9 +313,23 @@ func (c *call) readForm() *Error {
 	return nil
 }
 
+// admitted calls compute, in the background, when admit has admitted the request.
+func (c *call) admitted(timeout *time.Duration, compute func() *Error) (e *Error) {
+	release, e := c.admit(timeout)
+	if e != nil {
+		return e
+	}
+	defer release()
+	c.api.o.Background(func() {
+		e = compute()
+		c.out.settle()
+	})
+	return e
+}
+
 // admit waits for a turn and calls Admit, within timeout if it is not nil. Without an error, the caller calls
 // release when the response is in out and the storage is closed: this releases Admit's reservation before the
-// client has the response.
+// client has the response. Another request may compute its response from then on, or from the first piece that is sent.
 func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 	a, began := c.api, c.api.o.Now()
 	ctx, cancel := c.withTimeout(timeout)
@@ -328,6 +347,13 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 			if free != nil {
 				done = free
 			}
+		}
+	}
+	if err == nil { // last: one that waits for bytes of the storage does not hold up others
+		if err = a.evaluating.acquire(ctx); err != nil {
+			done()
+		} else {
+			c.out.turn = &a.evaluating
 		}
 	}
 	c.seen.Queued = a.o.Now().Sub(began)
@@ -348,6 +374,7 @@ func (c *call) admit(timeout *time.Duration) (release func(), e *Error) {
 		c.out.settle()
 		done()
 		a.gate.release()
+		c.out.endTurn()
 		cancel()
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -52,11 +53,11 @@ func (c *call) names(ask namesFunc) *Error {
 	if err != nil {
 		return badData(err)
 	}
-	release, e := c.admit(nil)
-	if e != nil {
-		return e
-	}
-	defer release()
+	return c.admitted(nil, func() *Error { return c.namesOf(ask, sets, start, end, limit) })
+}
+
+// namesOf is names for sets of matchers.
+func (c *call) namesOf(ask namesFunc, sets [][]*labels.Matcher, start, end time.Time, limit int) *Error {
 	q, err := c.api.o.Queryable.Querier(start.UnixMilli(), end.UnixMilli())
 	if err != nil {
 		return c.api.classify(err)

@@ -53,6 +53,13 @@ type Options struct {
 	// those that wait, default 1,000; further requests are refused with 503.
 	MaxConcurrent, MaxQueued int
 
+	// MaxEvaluating bounds the requests that compute a response concurrently, besides streamed remote reads, which wait for their clients.
+	// The others wait first in first out, within MaxQueued. 0: MaxConcurrent alone bounds them.
+	MaxEvaluating int
+
+	// Background calls a function that computes a response, in another goroutine or not, and returns when that has. Nil: it is called.
+	Background func(func())
+
 	// MaxBody bounds the bytes of a request's body, default 10 MiB, of which a form may have 4 MiB; of a remote read also
 	// those of its decompressed body.
 	MaxBody int64
@@ -164,6 +171,10 @@ func (o Options) withDefaults() Options {
 	o.ReadSamples = cmp.Or(o.ReadSamples, DefaultMaxSamples)
 	o.ReadFrame = cmp.Or(o.ReadFrame, DefaultReadFrame)
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.MaxEvaluating = cmp.Or(o.MaxEvaluating, o.MaxConcurrent)
+	if o.Background == nil {
+		o.Background = func(f func()) { f() }
+	}
 	o.Build = o.Build.withDefaults()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -233,6 +244,7 @@ func (o Options) Validate() error {
 		{"MaxSamples", int64(o.MaxSamples)},
 		{"LookbackDelta", int64(o.LookbackDelta)},
 		{"MaxConcurrent", int64(o.MaxConcurrent)},
+		{"MaxEvaluating", int64(o.MaxEvaluating)},
 		{"MaxQueued", int64(o.MaxQueued)},
 		{"MaxBody", o.MaxBody},
 		{"MaxAnswer", o.MaxResponse},

@@ -33,11 +33,13 @@ type output struct {
 	buffered bool     // keep everything in the buffer until settle or finish
 	stream   bool     // send pieces as they are produced
 	whole    bool     // the response is complete in buffer and parts
+	settled  bool     // settle was called then
 	started  bool     // the encoding is chosen
 	sent     bool     // the header was sent: further bytes go to the client
 	buf      []byte
 	bytes    int64 // so far, before compression
 	err      error // first error of writing
+	turn     *gate // of requests that compute a response; nil: it has none
 	encoder  io.WriteCloser
 	pools    *encoderPools
 
@@ -92,9 +94,10 @@ func (o *output) spill(b []byte) []byte {
 // settle makes a complete response independent of the query: encoded, and charged to the budget of responses.
 // A response that does not fit is sent immediately, while the query's reservation lasts.
 func (o *output) settle() {
-	if !o.whole {
+	if !o.whole || o.settled {
 		return
 	}
+	o.settled = true
 	o.choose(true)
 	if o.encoder != nil {
 		o.encode()
@@ -108,6 +111,14 @@ func (o *output) settle() {
 	}
 	if o.sent {
 		o.encode()
+	}
+}
+
+// endTurn lets another request compute its response.
+func (o *output) endTurn() {
+	if o.turn != nil {
+		o.turn.release()
+		o.turn = nil
 	}
 }
 
@@ -130,7 +141,7 @@ func (o *output) abandon() {
 		o.encoder = nil
 	}
 	o.release()
-	o.buf, o.started, o.whole, o.buffered = o.buf[:0], o.sent, false, false
+	o.buf, o.started, o.whole, o.settled, o.buffered = o.buf[:0], o.sent, false, false, false
 }
 
 // release frees the parts and returns their bytes to the budget.
@@ -189,6 +200,7 @@ func (o *output) closeEncoder() {
 // sendHeader sends the header and the parts. last reports whether only the buffer follows.
 func (o *output) sendHeader(last bool) {
 	o.sent = true
+	o.endTurn() // the client may be slow
 	if last && o.encoder == nil && o.code != http.StatusNoContent {
 		o.w.Header().Set("Content-Length", strconv.Itoa(o.length+len(o.buf)))
 	}

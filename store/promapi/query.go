@@ -123,14 +123,20 @@ func (c *call) evaluate(limit int, timeout *time.Duration, prepare func() (promq
 		return badParam("query", err)
 	}
 	c.markScalar(q)
-	release, e := c.admit(timeout)
-	if e != nil {
+	executed := false
+	e := c.admitted(timeout, func() *Error {
+		executed = true
+		return c.execute(q, limit)
+	})
+	if !executed {
 		q.Close()
-		return e
 	}
-	defer release()
-	defer q.Close() // the engine owns the result until then
+	return e
+}
 
+// execute runs a query that was admitted. It closes it: the engine owns the result until then.
+func (c *call) execute(q promql.Query, limit int) *Error {
+	defer q.Close()
 	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
 	if err != nil {
 		host = "" // a listener of another kind

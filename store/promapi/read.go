@@ -51,20 +51,16 @@ func (c *call) remoteRead() *Error {
 			c.seen.Matchers = append(c.seen.Matchers, m.String())
 		}
 	}
-	release, e := c.admit(nil)
-	if e != nil {
-		return e
-	}
-	defer release()
-	if streamed {
-		err = c.readStreamed(req)
-	} else {
-		err = c.readSamples(req)
-	}
-	if err != nil {
-		return c.api.classify(err)
-	}
-	return nil
+	return c.admitted(nil, func() *Error {
+		read := c.readSamples
+		if streamed {
+			read = c.readStreamed
+		}
+		if err := read(req); err != nil {
+			return c.api.classify(err)
+		}
+		return nil
+	})
 }
 
 // readRequest reads and decodes the body. One that is too long after decompression is refused by its first bytes.

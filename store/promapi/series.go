@@ -3,7 +3,9 @@ package promapi
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 )
@@ -28,11 +30,11 @@ func (c *call) series() *Error {
 	if err != nil {
 		return badParam("match[]", err)
 	}
-	release, e := c.admit(nil)
-	if e != nil {
-		return e
-	}
-	defer release()
+	return c.admitted(nil, func() *Error { return c.seriesOf(sets, start, end, limit) })
+}
+
+// seriesOf responds with the series of sets of matchers.
+func (c *call) seriesOf(sets [][]*labels.Matcher, start, end time.Time, limit int) *Error {
 	q, err := c.api.o.Queryable.Querier(start.UnixMilli(), end.UnixMilli())
 	if err != nil {
 		return c.api.classify(err)

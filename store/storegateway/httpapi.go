@@ -50,6 +50,10 @@ type HTTPOptions struct {
 	// Responses is a budget of encoded responses that is shared with other APIs; nil: one of ResponseBytes.
 	Responses *promapi.ResponseBudget
 
+	// MaxEvaluating and Background are those of promapi.Options.
+	MaxEvaluating int
+	Background    func(func())
+
 	Restrict promapi.RestrictFunc // hides series from some requests; nil: from none
 
 	Registerer prometheus.Registerer // for the engine's metrics; nil: none
@@ -113,6 +117,8 @@ func NewHTTPAPI(g *Gateway, o HTTPOptions) (*promapi.API, error) {
 		Registerer:     o.Registerer,
 		// Requests wait for their quota, in the same queue as requests of the StoreAPI.
 		MaxConcurrent:   maxWaiting,
+		MaxEvaluating:   o.MaxEvaluating,
+		Background:      o.Background,
 		MaxResponse:     h.responseBytes,
 		Responses:       o.Responses,
 		WriteTimeout:    o.WriteTimeout,
