@@ -28,11 +28,11 @@ func Cancel(ctx context.Context, o Options) (clauses string, err error) {
 		return "", err
 	}
 	defer r.close()
-	if err := r.lock(ctx); err != nil {
-		return "", again(err, "tare alter ctl cancel cancels it on its host")
-	}
 	if err := r.fold(ctx); err != nil {
 		return "", err
+	}
+	if err := r.lock(ctx); err != nil {
+		return "", again(err, "tare alter ctl cancel cancels it on its host")
 	}
 	return r.undo(ctx)
 }

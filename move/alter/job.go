@@ -30,6 +30,9 @@ type kept struct {
 	Closed string    `json:"closed,omitempty"` // why there is no way back; empty: there is one
 	Lossy  []string  `json:"lossy,omitempty"`  // possible losses of the way back
 
+	// Dropped means that the old table is being dropped, by a run that has altered the table and has nothing else left to do.
+	Dropped bool `json:"dropped,omitempty"`
+
 	// Fixed has, for rows written since the swap, the values of columns that the new definition does not have.
 	Fixed map[string][]byte `json:"fixed"`
 }

@@ -60,7 +60,7 @@ func (r *run) findStage(ctx context.Context) (err error) {
 		}
 	}
 	switch kept := r.job.Kept != nil; {
-	case has[r.s.old()] && (kept || !has[r.s.shadow()]):
+	case has[r.s.old()] && (kept || !has[r.s.shadow()]), kept && r.job.Kept.Dropped:
 		r.stage = stageSwapped
 	case kept && has[r.s.reverted()]:
 		r.stage = stageReverted
@@ -91,6 +91,18 @@ func (r *run) forgetOld(ctx context.Context) error {
 	return r.drop(ctx, r.s.reverted())
 }
 
+// dropOld is forgetOld at the end of a run. It is recorded first: neither table shows afterwards that they were swapped.
+func (r *run) dropOld(ctx context.Context) error {
+	if r.job.Kept == nil {
+		r.job.Kept = &kept{Until: time.Now().UTC().Truncate(time.Second), Closed: "its old table is not kept"}
+	}
+	r.job.Kept.Dropped = true
+	if err := jobRecords.save(context.WithoutCancel(ctx), r.c, r.s, r.job); err != nil {
+		return err
+	}
+	return r.forgetOld(ctx)
+}
+
 func (r *run) drop(ctx context.Context, name string) error {
 	if _, err := r.c.Exec(ctx, "DROP TABLE IF EXISTS "+r.s.sqlName(name)); err != nil {
 		return fmt.Errorf("drop the old table %s.%s: %w", r.s.Schema, name, err)
@@ -116,7 +128,7 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	}
 	if r.job.Kept == nil || r.job.over() {
 		report.Copy.Kept = Kept{State: KeptDropped}
-		err := r.forgetOld(ctx)
+		err := r.dropOld(ctx)
 		r.monitorOld(&report.Copy.Kept)
 		r.o.Swapped(report)
 		return err
@@ -265,11 +277,11 @@ func Revert(ctx context.Context, o Options) (_ *Report, err error) {
 // revert swaps the tables back.
 func (r *run) revert(ctx context.Context, report *Report) error {
 	began := time.Now()
-	switch r.stage {
-	case stageReverted:
+	switch {
+	case r.stage == stageReverted:
 		report.Copy.Kept = Kept{State: KeptReverted}
 		return r.forgetOld(ctx)
-	case stageDropped:
+	case r.stage == stageDropped, r.job.Kept != nil && r.job.Kept.Dropped:
 		return fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.FullName(), r.s.Schema, r.s.old())
 	}
 	if r.job.Kept == nil {
@@ -334,10 +346,10 @@ func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
 }
 
 func (r *run) prepareKept(ctx context.Context) error {
-	if err := r.lock(ctx); err != nil {
+	if err := r.fold(ctx); err != nil {
 		return err
 	}
-	if err := r.fold(ctx); err != nil {
+	if err := r.lock(ctx); err != nil {
 		return err
 	}
 	if err := r.findStage(ctx); err != nil {

@@ -106,10 +106,10 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := checkMode(ctx, r.c, r.s); err != nil {
 		return err
 	}
-	if err := r.lock(ctx); err != nil {
+	if err := r.fold(ctx); err != nil {
 		return err
 	}
-	if err := r.fold(ctx); err != nil {
+	if err := r.lock(ctx); err != nil {
 		return err
 	}
 	if err := r.resume(ctx); err != nil {
@@ -161,7 +161,7 @@ func (r *run) judge(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock takes the lock of the table's alterations.
+// lock takes the lock of the table's alterations, and returns when the server executes no statement of an earlier run's swap any more.
 func (r *run) lock(ctx context.Context) error {
 	got, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+rowstream.Quote(lockName(r.s))+", 2), 0)")
 	if err != nil {
@@ -172,6 +172,11 @@ func (r *run) lock(ctx context.Context) error {
 	}
 	if err := session.Set(ctx, r.c, session.Int("wait_timeout", 31536000)); err != nil { // it may be idle for as long as a copy takes
 		return fmt.Errorf("prepare the connection to the server: %w", err)
+	}
+	for _, role := range swapRoles {
+		if err := state.AwaitLock(ctx, r.c, swapLock(r.s, role), 2*r.o.MaxLockWait); err != nil {
+			return fmt.Errorf("wait for the end of an earlier swap of %s: %w", r.s.FullName(), err)
+		}
 	}
 	return nil
 }
@@ -204,6 +209,12 @@ func checkNotes(t *rowstream.Table, version string) (notes []string) {
 func lockName(s *Statement) string {
 	return fmt.Sprintf("tare.alter.%x", sha1.Sum([]byte(s.FullName())))
 }
+
+// swapRoles are the parts of a swap's sessions.
+var swapRoles = [...]string{"keeper", "switcher", "observer"}
+
+// swapLock returns the name of the lock of a session of a swap, for as long as the server executes its statements.
+func swapLock(s *Statement, role string) string { return lockName(s) + "." + role }
 
 // A Plan predicts the steps of Run.
 type Plan struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -39,10 +40,13 @@ func times(d time.Duration, share float64) time.Duration {
 
 func (w *swapper) open(ctx context.Context) (*sessions, error) {
 	var s sessions
-	for _, c := range []**mysqlconn.Client{&s.keeper, &s.switcher, &s.observer} {
+	for i, c := range []**mysqlconn.Client{&s.keeper, &s.switcher, &s.observer} {
 		var err error
 		if *c, err = rowstream.Connect(ctx, w.o.On); err == nil {
 			err = setLockWait(ctx, *c, w.o.MaxLockWait)
+		}
+		if err == nil { // the try before may have left a statement
+			err = state.TakeLock(ctx, *c, swapLock(w.s, swapRoles[i]), 2*w.o.MaxLockWait)
 		}
 		if err != nil {
 			s.close()

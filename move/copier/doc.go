@@ -163,7 +163,11 @@
 //	no statement of a dead run takes effect     the next run replaces the epoch under an exclusive lock before
 //	after the next one has read the state       it reads; CREATE, TRUNCATE and DROP INDEX are sent only by the
 //	                                            session with the named locks; ALTER TABLE … ADD INDEX is
-//	                                            executed under the index lock, which the next run waits for
+//	                                            executed under the index lock, which the next run waits for;
+//	                                            so are the statements that create views, routines, triggers,
+//	                                            events and accounts
+//	no statement of a dead run makes the        the session that does has a named lock, which the next run's
+//	source read-only after Begin                Begin waits for
 //	acknowledged writes persist                 Lease.Confirm on every new connection: the lease's session
 //	                                            is on this server; otherwise the run starts from the state
 //	rows were written as sent and recorded      Change: affected rows, no warnings; bounds, phases and

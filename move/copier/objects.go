@@ -141,7 +141,8 @@ type schemaObjects struct {
 	notCopied []telemetry.NotCopied
 }
 
-// withCreator calls do with a creator of objects in the target, again if the connection was lost meanwhile.
+// withCreator calls do with a creator of objects in the target, again if the connection was lost meanwhile. No later run starts
+// while the server executes one of its statements.
 func (s *schemaObjects) withCreator(ctx context.Context, do func(c *inventory.Creator) error) error {
 	w := s.newWriter()
 	defer w.Close()
@@ -155,7 +156,7 @@ func (s *schemaObjects) withCreator(ctx context.Context, do func(c *inventory.Cr
 				s.o.Observe(telemetry.Event{Kind: telemetry.EventObject, Text: o.String()})
 			},
 		}
-		failed = do(c)
+		failed = state.WithIndexLock(ctx, w.Conn, s.state.Lease, s.state.Lease.First, s.o.Patience, func() error { return do(c) })
 		if state.IsUnreachable(failed) {
 			return failed
 		}

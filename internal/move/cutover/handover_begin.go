@@ -38,6 +38,9 @@ func (h *Handover) Begin(ctx context.Context, targets []HandoverTarget, restart 
 		}
 		began = began || noted.phase == phaseHanding || noted.phase == phaseHanded
 	}
+	if err := h.source.settled(ctx); err != nil {
+		return false, err
+	}
 	off, err := h.source.writable(ctx)
 	if err != nil {
 		return false, err
@@ -155,6 +158,19 @@ func (r *readOnly) writable(ctx context.Context) (off bool, err error) {
 	return off, err
 }
 
+// stopLock is the lock of a session that makes the server read-only. The server may execute its statement after its process was killed.
+const stopLock = "tare.read_only"
+
+// settled returns when no statement of an earlier run may make the server read-only any more.
+func (r *readOnly) settled(ctx context.Context) error {
+	return r.use(ctx, func(c *mysqlconn.Client) error {
+		if err := state.AwaitLock(ctx, c, stopLock, r.patience); err != nil {
+			return fmt.Errorf("wait until no earlier run makes the source read-only: %w", err)
+		}
+		return nil
+	})
+}
+
 // errNoTable is the server's error for a table that does not exist, to an account that may lock it.
 const errNoTable = 1146
 
@@ -243,7 +259,10 @@ func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
 		if id, err = rowstream.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
 			return rowstream.Final(err)
 		}
-		if err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err != nil {
+		if err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err == nil {
+			err = state.TakeLock(ctx, c, stopLock, limit)
+		}
+		if err != nil {
 			id = ""
 			return err
 		}

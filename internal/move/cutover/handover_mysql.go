@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/binlog"
@@ -106,6 +107,9 @@ func endOfLog(ctx context.Context, c *mysqlconn.Client) (binlog.Position, error)
 func (r *readOnly) stopLocked(ctx context.Context, locks *mysqlconn.Client) error {
 	id, err := rowstream.QueryValue(ctx, locks, "SELECT CONNECTION_ID()")
 	if err != nil {
+		return err
+	}
+	if err := state.TakeLock(ctx, locks, stopLock, time.Second); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, r.patience, fmt.Errorf("no response within %v", r.patience))
