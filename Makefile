@@ -105,6 +105,7 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
 	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
 	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
+	cd .ci/pack && go test . # the contents of packages and image
 	cd e2e && GOGC=$(TESTGOGC) go test -vet=off ./... # without the tag, the tests that need no servers
 
 long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
