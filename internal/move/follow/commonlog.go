@@ -82,6 +82,7 @@ type LogMember struct {
 
 	mu      sync.Mutex
 	pending binlog.ChangeBatch // read and not taken
+	past    bool               // the log is read beyond the member's position
 	news    bool               // pending is to be taken
 	err     error              // the log ends after pending
 	apart   bool               // the member reads independently after pending
@@ -366,8 +367,11 @@ func size(b *binlog.ChangeBatch) (n int) {
 
 // add adds the member's changes of a batch. m.mu must be locked.
 func (m *LogMember) add(raw *binlog.ChangeBatch) bool {
-	if before, known := raw.Upto.Before(m.o.From); before && known { // the target has all of it
-		return true
+	if !m.past {
+		if before, known := raw.Upto.Before(m.o.From); before && known { // the target has all of it
+			return true
+		}
+		m.past = true
 	}
 	p := &m.pending
 	if !m.news {
