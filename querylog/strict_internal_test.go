@@ -241,3 +241,21 @@ func TestLogFileFails(t *testing.T) {
 	fails("below a file", CheckSeqFile(seq+"/x"), "read sequence file: ")
 	must(CheckSeqFile(seq + "-none"))
 }
+
+// TestDroppedLine has lines about lost records, with the fields that are known.
+func TestDroppedLine(t *testing.T) {
+	for _, c := range []struct {
+		d    lost
+		want string
+	}{
+		{lost{records: 1}, "records:1"}, {lost{records: 2, bytes: 1}, "records:2\tbytes:1"}, {lost{records: 2, from: 1}, "records:2\tfrom:1970-01-01T00:00:00.000000001Z\tto:1970-01-01T00:00:00.000000000Z"},
+		{lost{records: 2, to: 1e9}, "records:2\tfrom:1970-01-01T00:00:00.000000000Z\tto:1970-01-01T00:00:01.000000000Z"},
+		{lost{records: 2, bytes: 9, from: 1e9, to: 2e9}, "records:2\tbytes:9\tfrom:1970-01-01T00:00:01.000000000Z\tto:1970-01-01T00:00:02.000000000Z"},
+	} {
+		line := Line{}
+		line.Format = Text
+		if got, want := string(appendDropped(nil, &line, "b", "s", c.d)), "kind:dropped\tboot:b\tsink:s\t"+c.want+"\n"; got != want {
+			t.Errorf("%+v: %q, want %q", c.d, got, want)
+		}
+	}
+}

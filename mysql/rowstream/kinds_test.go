@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -233,5 +234,22 @@ func TestKeyTuples(t *testing.T) {
 	}
 	if _, err := DecodeKey(EncodeKey(mysqlwire.TextRow{nil}), 1); !errors.Is(err, ErrNullKey) {
 		t.Errorf("a NULL: %v", err)
+	}
+}
+
+// TestNegativeDoubles has texts of doubles around the sizes at which their form changes: each is the same number, and that of the negative number
+// is the same after a sign.
+func TestNegativeDoubles(t *testing.T) {
+	for _, digits := range []string{"1", "1.5", "9.87654321", "1.2345678901234567"} {
+		for exponent := -30; exponent <= 30; exponent++ {
+			v, err := strconv.ParseFloat(digits+"e"+strconv.Itoa(exponent), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, negative := string(AppendDouble(nil, v, -1)), string(AppendDouble(nil, -v, -1))
+			if back, err := strconv.ParseFloat(text, 64); err != nil || back != v || negative != "-"+text {
+				t.Errorf("%v is %s (%v), its negative is %s", v, text, err, negative)
+			}
+		}
 	}
 }

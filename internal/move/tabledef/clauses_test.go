@@ -36,7 +36,7 @@ func TestClauses(t *testing.T) {
 		{"columns", "d.b: a,,b", `!column "" is neither`}, {"columns", "d.b: a of b", "!is neither"}, {"columns", "d.b: a as b c", "!is neither"},
 		{"split", "d.b: hash(id)", "table d.b; shard id=1/2"}, {"split", "d.b: HASH ( `id` )", "table d.b; shard id=1/2"}, {"split", "d.b: all", "table d.b"}, {"split", "d.b: hash(id, x)", "!hash has one column"}, {"split", "d.b: hash()", "!names no column"},
 		{"split", "d.b: mod(id)", "!is not of the form"}, {"split", "d.b: range(id, 5)", "table d.b; where (`id` < 5 OR `id` IS NULL)"}, {"split", "d.b: range(id)", "!has 0 bounds; 2 shards need 1"}, {"split", "d.b: range(id, 5, 6)", "!has 2 bounds"},
-		{"split", "d.b: range(id, x)", "!is neither a number nor text"}, {"split", "d.b: hash(id)|d.b: hash(id)", "!--only-shard selects"},
+		{"split", "d.b: range(id, x)", "!is neither a number nor text"}, {"split", "d.b: hash(id)|d.b: hash(id)", "!only-shard selects"},
 		{"merge", "d.b: hash(id)", "table d.b; from source 1 of 2 by hash(id)"}, {"merge", "d.b: all", "!does not define which rows a source has"}, {"merge", "d.b: Range(`id`, 5)", "table d.b; from source 1 of 2 by range(id, 5)"},
 		{"merge", "d.b: lookup(id, d.l)", "!lookup divides the rows of one source"}, {"merge", "d.b: hash(id", "!is not of the form"},
 	} {
