@@ -201,8 +201,11 @@ func TestChangeUserOfOldClient(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithEd25519())
 	g := startGateway(t, s.Addr, nil)
 	for _, c := range []struct{ user, password string }{
-		{testmysql.AppUser, testmysql.Password}, {testmysql.RootUser, testmysql.Password},
-		{testmysql.AppUser, "wrong"}, {testmysql.EdUser, testmysql.Password}, {"none", ""},
+		{testmysql.AppUser, testmysql.Password},
+		{testmysql.RootUser, testmysql.Password},
+		{testmysql.AppUser, "wrong"},
+		{testmysql.EdUser, testmysql.Password},
+		{"none", ""},
 	} {
 		direct, through := changeOldClient(t, s.Addr, c.user, c.password), changeOldClient(t, g.addr, c.user, c.password)
 		if !slices.Equal(direct, through) {

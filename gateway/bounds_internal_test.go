@@ -186,7 +186,8 @@ func TestConnectionIDs(t *testing.T) {
 	var a, b shown
 	a.greet(7)
 	a.connect(7, switchover.Backend)
-	if !ids.take(7, &a) || !ids.take(7, &a) || ids.take(7, &b) || ids.attempts() != 9 {
+	first, again := ids.take(7, &a), ids.take(7, &a)
+	if !first || !again || ids.take(7, &b) || ids.attempts() != 9 {
 		t.Errorf("an id is taken by two, %d attempts", ids.attempts())
 	}
 	moved := func(id uint64, on switchover.Side) string {
@@ -274,8 +275,15 @@ func TestPayloads(t *testing.T) {
 		text  string
 		want  string
 	}{
-		{"abcdef", 6, "", "      "}, {"abcdef", 6, "xy", "xy    "}, {"abcdef", 9, "xy", "xy    "}, {"abHEADcd", 2, "xyz", "xyHEADz "}, {"abHEADcd", 2, "xyzuv", "xyHEADzu"}, {"HEADcd", 2, "x", "HEADx "}, {"EADcd", 2, "x", "EADx "},
-		{"abHEAD", 0, "xyz", "xyHEAD"}, {"", 0, "x", ""},
+		{"abcdef", 6, "", "      "},
+		{"abcdef", 6, "xy", "xy    "},
+		{"abcdef", 9, "xy", "xy    "},
+		{"abHEADcd", 2, "xyz", "xyHEADz "},
+		{"abHEADcd", 2, "xyzuv", "xyHEADzu"},
+		{"HEADcd", 2, "x", "HEADx "},
+		{"EADcd", 2, "x", "EADx "},
+		{"abHEAD", 0, "xyz", "xyHEAD"},
+		{"", 0, "x", ""},
 	} {
 		piece := []byte(c.piece)
 		first, second := payloads(piece, c.in)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,7 +9,7 @@ import (
 
 // TestOutcomesAge checks how long Ready returns the outcome of a login.
 func TestOutcomesAge(t *testing.T) {
-	s := &Server{opts: Options{Diag: slog.New(slog.NewTextHandler(io.Discard, nil))}}
+	s := &Server{opts: Options{Diag: slog.New(slog.DiscardHandler)}}
 	down := errors.New("down")
 	for _, tt := range []struct {
 		name   string

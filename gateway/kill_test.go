@@ -28,13 +28,21 @@ type killForm struct {
 // killForms are the forms of KILL CONNECTION and KILL QUERY in the servers' grammars, and the ways to execute a statement.
 func killForms() []killForm {
 	forms := []killForm{
-		{"KILL ?", true, true}, {"KILL CONNECTION ?", true, true}, {"KILL CONNECTION %", true, false},
-		{"EXECUTE IMMEDIATE 'KILL %'", false, false}, {"EXECUTE IMMEDIATE CONCAT('KILL ', %)", false, false},
-		{"PREPARE k FROM 'KILL %'; EXECUTE k", false, false}, {"SET @id = %; PREPARE k FROM 'KILL ?'; EXECUTE k USING @id", false, false},
-		{"BEGIN NOT ATOMIC KILL %; END", false, false}, {"BEGIN NOT ATOMIC DECLARE i INT DEFAULT %; KILL i; END", false, false},
+		{"KILL ?", true, true},
+		{"KILL CONNECTION ?", true, true},
+		{"KILL CONNECTION %", true, false},
+		{"EXECUTE IMMEDIATE 'KILL %'", false, false},
+		{"EXECUTE IMMEDIATE CONCAT('KILL ', %)", false, false},
+		{"PREPARE k FROM 'KILL %'; EXECUTE k", false, false},
+		{"SET @id = %; PREPARE k FROM 'KILL ?'; EXECUTE k USING @id", false, false},
+		{"BEGIN NOT ATOMIC KILL %; END", false, false},
+		{"BEGIN NOT ATOMIC DECLARE i INT DEFAULT %; KILL i; END", false, false},
 		{"DROP PROCEDURE IF EXISTS test.ender; CREATE PROCEDURE test.ender(IN i BIGINT) KILL i; CALL test.ender(%)", false, false},
-		{"SET @id = %; KILL @id", false, false}, {"SET @id = '%'; KILL CONNECTION @id", false, false},
-		{"KILL %; SELECT 1", false, false}, {"SELECT 1; KILL %", false, false}, {"DO 1; KILL CONNECTION %; DO 1", false, false},
+		{"SET @id = %; KILL @id", false, false},
+		{"SET @id = '%'; KILL CONNECTION @id", false, false},
+		{"KILL %; SELECT 1", false, false},
+		{"SELECT 1; KILL %", false, false},
+		{"DO 1; KILL CONNECTION %; DO 1", false, false},
 	}
 	for _, kind := range []string{"", "CONNECTION ", "/* by id */ HARD ", "SOFT CONNECTION ", "/*!50000 CONNECTION */ "} {
 		for _, id := range []string{"%", "(%)", "%+0", "'%'", "0+%", "% DIV 1", "CAST('%' AS UNSIGNED)", "% -- end", "%;"} {
@@ -237,7 +245,7 @@ func TestConnectionID(t *testing.T) {
 			}
 			_, err = testscript.Exec(t, other, "KILL QUERY "+id+"+0")
 			must(t, err)
-			testwait.Receive(t, "the statement to end", done)
+			_ = testwait.Receive(t, "the statement to end", done)
 			if _, err := testscript.Exec(t, c, "SELECT 1"); err != nil {
 				t.Errorf("after KILL QUERY: %v", err)
 			}

@@ -125,9 +125,9 @@ func namePositions() []namePosition {
 		{"common table expression", "secret", text("WITH `", "` AS (SELECT 1) SELECT s FROM fuzzed.secret")},
 		{"function", "load_file", text("SELECT `", "`(CONCAT(@@datadir, 'fuzzed/file.txt'))")},
 		{"variable", "sql_mode", func(w *nameWorker, name []byte) {
-			w.exec("SET `" + string(name) + "` = 'ANSI_QUOTES'")
+			_ = w.exec("SET `" + string(name) + "` = 'ANSI_QUOTES'")
 			w.read("SELECT s FROM fuzzed.\"secret\"")
-			w.exec("SET sql_mode = DEFAULT")
+			_ = w.exec("SET sql_mode = DEFAULT")
 		}},
 		{"schema of COM_CHANGE_USER", "fuzzed", (*nameWorker).changeTo},
 		{"user of COM_CHANGE_USER", nameUser, (*nameWorker).changeUser},
@@ -375,7 +375,7 @@ func (w *nameWorker) session() *mysqlconn.Client {
 		w.t.Fatal(err)
 	}
 	w.c = c
-	w.exec("SET character_set_client = " + w.at.charset.name + ", character_set_results = " + w.results)
+	_ = w.exec("SET character_set_client = " + w.at.charset.name + ", character_set_results = " + w.results)
 	return c
 }
 

@@ -572,17 +572,17 @@ func TestPreparedLimit(t *testing.T) {
 				r.reset(t)
 				must(t, r.Exec("set global max_prepared_stmt_count = 1"))
 				c := r.connect(t, addr, testmysql.AppUser, 0)
-				saw := ""
+				var saw strings.Builder
 				for _, p := range [][]byte{
 					prepare("insert into t (b) values (5)"), prepare("select 1"), onStatement(mysqlwire.ComStmtExecute, last, 0, 1, 0, 0, 0), query("select b from t where b > 3"),
 				} {
 					send(t, c, p)
 					text, _, _ := receive(t, c, mysqlwire.Command(p[0]))
-					saw += text + "\n"
+					saw.WriteString(text + "\n")
 				}
 				c.Close()
-				if !strings.Contains(saw, "error 1461 ") || !strings.Contains(saw, want) || strings.Contains(saw, `["5"]`) == strings.Contains(saw, "error 1243 ") {
-					t.Errorf("want %s:\n%s", want, saw)
+				if !strings.Contains(saw.String(), "error 1461 ") || !strings.Contains(saw.String(), want) || strings.Contains(saw.String(), `["5"]`) == strings.Contains(saw.String(), "error 1243 ") {
+					t.Errorf("want %s:\n%s", want, saw.String())
 				}
 				must(t, r.Exec("set global max_prepared_stmt_count = 20000"))
 			}

@@ -251,8 +251,15 @@ func TestLinkWakes(t *testing.T) {
 		cause   uint32
 		backend bool // wakes a read from the backend, else from the client
 	}{
-		{causeClientGone, true}, {causeBackendGone, false}, {causeIdle, false}, {causeDrain, false}, {causeMove, false},
-		{causeKilled, true}, {causeKilled, false}, {causeDrainLimit, true}, {causeDrainLimit, false},
+		{causeClientGone, true},
+		{causeBackendGone, false},
+		{causeIdle, false},
+		{causeDrain, false},
+		{causeMove, false},
+		{causeKilled, true},
+		{causeKilled, false},
+		{causeDrainLimit, true},
+		{causeDrainLimit, false},
 	} {
 		l, _, _ := pipeLink(t)
 		if err := l.clearDeadlines(0); err != nil {

@@ -64,10 +64,19 @@ func TestTypesAt(t *testing.T) {
 		at     int
 		sent   bool
 	}{
-		{1, false, head + "\x00\x01", 11, true}, {1, false, head + "\x00\x00", 11, false}, {8, false, head + "\x00\x01", 11, true}, {9, false, head + "\x00\x00\x01", 12, true},
-		{1, false, head + "\x00", 0, false}, {1, false, head, 0, false},
-		{1, true, head + "\x01\x00\x01", 12, true}, {1, true, head + "\x02\x00\x01", 0, false}, {1, true, head + "\xfc\x01\x00\x00\x01", 14, true}, {1, true, head + "\xfc", 0, false},
-		{0, true, head, 0, false}, {0, true, head + "\x00", 0, false}, {300, true, head + "\xfc\x2c\x01" + strings.Repeat("\x00", 38) + "\x01", 51, true},
+		{1, false, head + "\x00\x01", 11, true},
+		{1, false, head + "\x00\x00", 11, false},
+		{8, false, head + "\x00\x01", 11, true},
+		{9, false, head + "\x00\x00\x01", 12, true},
+		{1, false, head + "\x00", 0, false},
+		{1, false, head, 0, false},
+		{1, true, head + "\x01\x00\x01", 12, true},
+		{1, true, head + "\x02\x00\x01", 0, false},
+		{1, true, head + "\xfc\x01\x00\x00\x01", 14, true},
+		{1, true, head + "\xfc", 0, false},
+		{0, true, head, 0, false},
+		{0, true, head + "\x00", 0, false},
+		{300, true, head + "\xfc\x2c\x01" + strings.Repeat("\x00", 38) + "\x01", 51, true},
 	} {
 		caps := mysqlwire.Capability(0)
 		if c.attrs {

@@ -26,17 +26,54 @@ func TestUnitBounds(t *testing.T) {
 		v    float64
 		want string
 	}{
-		{unitCount, 0.00099, "0.00099"}, {unitCount, 0.001, "0.001"}, {unitCount, 0.9994, "0.999"}, {unitCount, 0.9995, "1"}, {unitCount, 9.994, "9.99"},
-		{unitCount, 9.995, "10"}, {unitCount, 99.94, "99.9"}, {unitCount, 99.95, "100"}, {unitCount, 9999.4, "9,999"}, {unitCount, 9999.5, "10 k"},
-		{unitCount, 999_499, "999 k"}, {unitCount, 999_500, "1 M"}, {unitCount, 999.4e12, "999 T"}, {unitCount, 999.5e12, "1e+15"}, {unitCount, 0.1, "0.1"},
-		{unitLoad, 0.0049, "< 0.01 active"}, {unitLoad, 0.005, "0.01 active"}, {unitLoad, 9.994, "9.99 active"}, {unitLoad, 9.996, "10 active"}, {unitLoad, -0.5, "-0.50 active"},
-		{unitSeconds, 999.4e-9, "999 ns"}, {unitSeconds, 999.6e-9, "1 µs"}, {unitSeconds, 999.4e-6, "999 µs"}, {unitSeconds, 999.6e-6, "1 ms"},
-		{unitSeconds, 0.9994, "999 ms"}, {unitSeconds, 0.9996, "1 s"}, {unitSeconds, 119.4, "119 s"}, {unitSeconds, 119.5, "1.99 min"},
-		{unitSeconds, 119.4 * 60, "119 min"}, {unitSeconds, 119.5 * 60, "1.99 h"}, {unitSeconds, 47.4 * 3600, "47.4 h"}, {unitSeconds, 47.5 * 3600, "1.98 d"},
-		{unitSeconds, -2, "-2 s"}, {unitSeconds, 12.34e-3, "12.3 ms"}, {unitSeconds, 123.4e-3, "123 ms"},
-		{unitBytes, 999.4, "999 B"}, {unitBytes, 999.5, "0.98 KiB"}, {unitBytes, 999.4 * 1024, "999 KiB"}, {unitBytes, 999.6 * 1024, "0.98 MiB"},
-		{unitBytes, 999.4 * (1 << 20), "999 MiB"}, {unitBytes, 999.6 * (1 << 20), "0.98 GiB"}, {unitBytes, 999.4 * (1 << 30), "999 GiB"}, {unitBytes, 999.6 * (1 << 30), "0.976 TiB"},
-		{unitPercent, 0.00049, "< 0.1 %"}, {unitPercent, 0.0005, "0.1 %"}, {unitPercent, 0.0994, "9.9 %"}, {unitPercent, 0.0995, "10 %"}, {unitPercent, -0.2, "-20 %"},
+		{unitCount, 0.00099, "0.00099"},
+		{unitCount, 0.001, "0.001"},
+		{unitCount, 0.9994, "0.999"},
+		{unitCount, 0.9995, "1"},
+		{unitCount, 9.994, "9.99"},
+		{unitCount, 9.995, "10"},
+		{unitCount, 99.94, "99.9"},
+		{unitCount, 99.95, "100"},
+		{unitCount, 9999.4, "9,999"},
+		{unitCount, 9999.5, "10 k"},
+		{unitCount, 999_499, "999 k"},
+		{unitCount, 999_500, "1 M"},
+		{unitCount, 999.4e12, "999 T"},
+		{unitCount, 999.5e12, "1e+15"},
+		{unitCount, 0.1, "0.1"},
+		{unitLoad, 0.0049, "< 0.01 active"},
+		{unitLoad, 0.005, "0.01 active"},
+		{unitLoad, 9.994, "9.99 active"},
+		{unitLoad, 9.996, "10 active"},
+		{unitLoad, -0.5, "-0.50 active"},
+		{unitSeconds, 999.4e-9, "999 ns"},
+		{unitSeconds, 999.6e-9, "1 µs"},
+		{unitSeconds, 999.4e-6, "999 µs"},
+		{unitSeconds, 999.6e-6, "1 ms"},
+		{unitSeconds, 0.9994, "999 ms"},
+		{unitSeconds, 0.9996, "1 s"},
+		{unitSeconds, 119.4, "119 s"},
+		{unitSeconds, 119.5, "1.99 min"},
+		{unitSeconds, 119.4 * 60, "119 min"},
+		{unitSeconds, 119.5 * 60, "1.99 h"},
+		{unitSeconds, 47.4 * 3600, "47.4 h"},
+		{unitSeconds, 47.5 * 3600, "1.98 d"},
+		{unitSeconds, -2, "-2 s"},
+		{unitSeconds, 12.34e-3, "12.3 ms"},
+		{unitSeconds, 123.4e-3, "123 ms"},
+		{unitBytes, 999.4, "999 B"},
+		{unitBytes, 999.5, "0.98 KiB"},
+		{unitBytes, 999.4 * 1024, "999 KiB"},
+		{unitBytes, 999.6 * 1024, "0.98 MiB"},
+		{unitBytes, 999.4 * (1 << 20), "999 MiB"},
+		{unitBytes, 999.6 * (1 << 20), "0.98 GiB"},
+		{unitBytes, 999.4 * (1 << 30), "999 GiB"},
+		{unitBytes, 999.6 * (1 << 30), "0.976 TiB"},
+		{unitPercent, 0.00049, "< 0.1 %"},
+		{unitPercent, 0.0005, "0.1 %"},
+		{unitPercent, 0.0994, "9.9 %"},
+		{unitPercent, 0.0995, "10 %"},
+		{unitPercent, -0.2, "-20 %"},
 	} {
 		if got := c.u.write(c.v); got != c.want {
 			t.Errorf("%v as %s: %q, want %q", c.v, c.u.name(), got, c.want)
@@ -78,7 +115,8 @@ func TestTicks(t *testing.T) {
 		length time.Duration
 		want   string // position and format of each label
 	}{
-		{0, 0, ""}, {0, -time.Hour, ""},
+		{0, 0, ""},
+		{0, -time.Hour, ""},
 		{0, 4 * time.Minute, "0t 0.25t 0.5t 0.75t 1t"},
 		{30 * time.Second, 4 * time.Minute, "0.13t 0.38t 0.63t 0.88t"},
 		{0, 6 * time.Second, "0s 0.17s 0.33s 0.5s 0.67s 0.83s 1s"},
@@ -309,8 +347,15 @@ func TestSpanBounds(t *testing.T) {
 		wantFrom, wantTo float64
 		ok               bool
 	}{
-		{0, 50, 0, 100, false}, {0, 49, 0, 49, true}, {-9, 49, 0, 49, true}, {60, 120, 60, 100, true}, {70, 70, 0, 100, false}, {80, 70, 0, 100, false},
-		{70, 70.5, 69.5, 70.5, true}, {0, 0.5, 0, 0.5, true}, {70, 71, 70, 71, true},
+		{0, 50, 0, 100, false},
+		{0, 49, 0, 49, true},
+		{-9, 49, 0, 49, true},
+		{60, 120, 60, 100, true},
+		{70, 70, 0, 100, false},
+		{80, 70, 0, 100, false},
+		{70, 70.5, 69.5, 70.5, true},
+		{0, 0.5, 0, 0.5, true},
+		{70, 71, 70, 71, true},
 	} {
 		s, ok := fitted(whole, at(c.from), at(c.to))
 		if ok != c.ok || !s.From.Equal(at(c.wantFrom)) || !s.To.Equal(at(c.wantTo)) {

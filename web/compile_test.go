@@ -243,8 +243,8 @@ func (c *compiler) list(l *parse.ListNode, dot expr) string {
 			v.typ = value.typ
 			body := c.list(n.List, v)
 			cond := c.truth(n, v)
-			switch {
-			case cond == "true":
+			switch cond {
+			case "true":
 				fmt.Fprintf(&b, "{\n%s := %s\n%s}\n", v.code, value.code, body)
 			default:
 				fmt.Fprintf(&b, "if %s := %s; %s {\n%s}%s\n", v.code, value.code, cond, body, c.otherwise(n.ElseList, dot))

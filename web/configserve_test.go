@@ -75,7 +75,8 @@ func TestConfigServes(t *testing.T) {
 		serial              int64
 		header              string
 	}{
-		{"", "http", "HTTP/1.1", 0, ""}, {encrypted, "https", "HTTP/2.0", 1, "deny"},
+		{"", "http", "HTTP/1.1", 0, ""},
+		{encrypted, "https", "HTTP/2.0", 1, "deny"},
 		{strings.Replace(encrypted, "headers:", "http2: false, headers:", 1), "https", "HTTP/1.1", 1, "deny"},
 	} {
 		writeCertificate(t, certFile, keyFile, 1)

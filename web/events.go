@@ -191,8 +191,8 @@ func statementEvents(v *view, rows []queryRow, why func(i int) whyText) []Event 
 }
 
 // newLoad returns the average load of a new statement since its first call.
-func (r *queryRow) newLoad(now time.Time) float64 {
-	return r.Mean.Seconds() * float64(r.Calls) / max(now.Sub(r.First).Seconds(), leastCovered.Seconds())
+func (row *queryRow) newLoad(now time.Time) float64 {
+	return row.Mean.Seconds() * float64(row.Calls) / max(now.Sub(row.First).Seconds(), leastCovered.Seconds())
 }
 
 func riseEvent(v *view, r *queryRow) Event {

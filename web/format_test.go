@@ -123,8 +123,10 @@ func TestNumbersOfAllMeasures(t *testing.T) {
 			totals := statements.Totals{Calls: n, Errors: n, Counts: stmtstats.Counts{stmtstats.RowsSent: n, stmtstats.RowsAffected: n, stmtstats.BytesSent: n}, Seconds: x, P50: time.Duration(x * 1e9), P99: time.Duration(x * 1e9), P999: time.Duration(x * 1e9)}
 			now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
 			v := &view{now: now, span: spanOf(now.Add(-time.Hour), now), texts: true, r: newRequest(t, ""), query: url.Values{}}
-			top := &statements.Top{From: v.span.From, To: v.span.To, Source: statements.SourceSamples, Total: totals, Before: totals, Matching: 1,
-				Rows: []statements.TopRow{{Text: "SELECT ?", Totals: totals, Before: totals, First: v.span.From, Last: now}}}
+			top := &statements.Top{
+				From: v.span.From, To: v.span.To, Source: statements.SourceSamples, Total: totals, Before: totals, Matching: 1,
+				Rows: []statements.TopRow{{Text: "SELECT ?", Totals: totals, Before: totals, First: v.span.From, Last: now}},
+			}
 			row := &queryRowsOf(v, top)[0]
 			row.counts = &serverstats.Counts{Calls: max(n, 1), RowsExamined: n, RowsSent: n, LockTime: n, NoIndex: n, TempTables: n, TempDiskTables: n}
 			for i := range queryColumns {

@@ -126,11 +126,11 @@ func lastTag(page string) string {
 		return "/"
 	}
 	tag := page[open+1:]
-	end := strings.IndexByte(tag, '>')
-	if end < 0 {
+	before, _, ok := strings.Cut(tag, ">")
+	if !ok {
 		return ""
 	}
-	name, _, _ := strings.Cut(tag[:end], " ")
+	name, _, _ := strings.Cut(before, " ")
 	return name
 }
 

@@ -264,9 +264,17 @@ func TestChartsFitTheirData(t *testing.T) {
 		from, to time.Duration // before now
 		want     string
 	}{
-		{time.Hour, 0, "whole"}, {31 * time.Minute, 0, "whole"}, {30 * time.Minute, 0, "whole"}, {29 * time.Minute, 0, "29m0s 0s"}, {2 * time.Hour, -time.Hour, "whole"},
-		{50 * time.Minute, 40 * time.Minute, "50m0s 40m0s"}, {time.Second, 0, "1m0s 0s"}, {time.Hour, time.Hour - time.Second, "1h0m0s 59m59s"},
-		{0, 0, "whole"}, {2 * time.Hour, 90 * time.Minute, "whole"}, {-time.Minute, -time.Hour, "whole"},
+		{time.Hour, 0, "whole"},
+		{31 * time.Minute, 0, "whole"},
+		{30 * time.Minute, 0, "whole"},
+		{29 * time.Minute, 0, "29m0s 0s"},
+		{2 * time.Hour, -time.Hour, "whole"},
+		{50 * time.Minute, 40 * time.Minute, "50m0s 40m0s"},
+		{time.Second, 0, "1m0s 0s"},
+		{time.Hour, time.Hour - time.Second, "1h0m0s 59m59s"},
+		{0, 0, "whole"},
+		{2 * time.Hour, 90 * time.Minute, "whole"},
+		{-time.Minute, -time.Hour, "whole"},
 	} {
 		s, ok := fitted(spanOf(now.Add(-time.Hour), now), now.Add(-c.from), now.Add(-c.to))
 		got := "whole"

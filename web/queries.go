@@ -292,7 +292,7 @@ func (s *queriesPage) filterWords(v *view, top *statements.Top) string {
 // queryRowsOf returns the rows of a ranking.
 func queryRowsOf(v *view, top *statements.Top) []queryRow {
 	length, comparable := covered(v, top)
-	isNew := newIn(v, top)
+	isNew := newIn(top)
 	alive := aliveIn(top)
 	varying := varyingParts(top.Rows)
 	rows := make([]queryRow, 0, len(top.Rows))

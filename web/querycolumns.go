@@ -36,7 +36,6 @@ type queryCell struct {
 //nolint:gochecknoglobals // a table
 var queryColumns = slices.Concat(callColumns, effectColumns(), serverColumns)
 
-//nolint:gochecknoglobals // a table
 var callColumns = []queryColumn{
 	{
 		id: statements.BySeconds.String(), name: "Load", title: "Calls running on average (execution seconds per second), and the share of all",
@@ -85,7 +84,6 @@ var callColumns = []queryColumn{
 	},
 }
 
-//nolint:gochecknoglobals // a table
 var serverColumns = []queryColumn{
 	ofServer("rows_examined", "Examined", "Rows that the server read, and per call", false, unitCount, func(c *serverstats.Counts) float64 { return float64(c.RowsExamined) }),
 	{

@@ -132,7 +132,7 @@ func aliveIn(top *statements.Top) []float64 {
 
 // newIn returns whether a row is of a statement that was never called before. In a history that starts within the range
 // every statement is; then those are new that were first called when it had counted others for a while.
-func newIn(v *view, top *statements.Top) func(r *statements.TopRow) bool {
+func newIn(top *statements.Top) func(r *statements.TopRow) bool {
 	if top.Source == statements.SourceCounters {
 		return func(*statements.TopRow) bool { return false }
 	}
@@ -156,7 +156,7 @@ func (s *statementReader) newAmong(ctx context.Context, v *view, st *statements.
 		s.log.Debug("a statement is not compared with new ones", "error", err)
 		return nil
 	}
-	isNew := newIn(v, top)
+	isNew := newIn(top)
 	for i := range top.Rows {
 		if r := &top.Rows[i]; r.Digest == st.Digest && !isNew(r) {
 			return nil

@@ -43,12 +43,12 @@ func TestJobRows(t *testing.T) {
 	}
 	d := copiesData{Rows: []jobRow{{Spec: "a", Job: state.Job{Finished: end(0)}}, {Spec: "b"}, {Spec: "c", Job: state.Job{Finished: end(0)}}, {Spec: "d"}}}
 	d.sort()
-	order := ""
+	var order strings.Builder
 	for _, r := range d.Rows {
-		order += r.Spec
+		order.WriteString(r.Spec)
 	}
-	if order != "bdac" {
-		t.Errorf("in the order %s", order)
+	if order.String() != "bdac" {
+		t.Errorf("in the order %s", order.String())
 	}
 }
 

@@ -87,10 +87,10 @@ Passwords in flags are visible in process lists: TARE_ON takes the same URL.`,
 var (
 	alterAccount = []string{"config", "on", "on-tls", "on-public-key", "on-get-public-key", "tls-ca", "diag-format", "diag-level", "umask"}
 	alterPage    = []string{"http", "web-config-file", "web-accounts-file", "http-allowed-hosts", "http-max-connections"}
-	alterCancel  = slices.Concat(alterAccount, []string{"table", "patience"})
-	alterLint    = slices.Concat(alterCancel, []string{"max-lock-wait", "max-inplace"})
-	alterFinish  = slices.Concat(alterCancel, alterPage)
-	alterRevert  = slices.Concat(alterFinish, []string{
+	alterCancel  = slices.Concat(alterAccount, []string{"table", "patience"})           //nolint:gochecknoglobals // names of options
+	alterLint    = slices.Concat(alterCancel, []string{"max-lock-wait", "max-inplace"}) //nolint:gochecknoglobals // names of options
+	alterFinish  = slices.Concat(alterCancel, alterPage)                                //nolint:gochecknoglobals // names of options
+	alterRevert  = slices.Concat(alterFinish, []string{                                 //nolint:gochecknoglobals // names of options
 		"max-lock-wait", "lock-tries", "workers", "chunk-bytes", "max-view-age", "on-event", "gateway", "gateway-token", "gateway-token-file", "gateway-ca", "control-socket",
 	})
 )

@@ -148,7 +148,7 @@ func printQueue(w io.Writer, r *alter.QueueReport, asJSON bool) error {
 }
 
 // newAlterServerCommand returns a command about all alterations of a server. do returns those that it lists.
-func newAlterServerCommand(cmd *cobra.Command, named []string, do func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error), print func(*alter.Listed) string) *cobra.Command {
+func newAlterServerCommand(cmd *cobra.Command, named []string, do func(cmd *cobra.Command, o alter.Options) ([]alter.Listed, error), line func(*alter.Listed) string) *cobra.Command {
 	options := config.NewAlter()
 	options.Whole, options.Queue = true, false
 	var once alterFlags
@@ -168,7 +168,7 @@ func newAlterServerCommand(cmd *cobra.Command, named []string, do func(cmd *cobr
 			return copyError(cmd.Context(), err)
 		}
 		for i := range all {
-			if _, failed := visible.Fprintf(cmd.OutOrStdout(), "%s\n", print(&all[i])); failed != nil {
+			if _, failed := visible.Fprintf(cmd.OutOrStdout(), "%s\n", line(&all[i])); failed != nil {
 				return failed
 			}
 		}

@@ -109,10 +109,23 @@ func TestErrorsHidePasswords(t *testing.T) {
 	} {
 		must(t, os.WriteFile("serve.yaml", []byte("serve:\n  listen: '"+url+"'\n"), 0o600))
 		for _, args := range [][]string{
-			{"serve", "--listen", url}, {"serve", "--http", url}, {"serve", "--config", url}, {"serve", "--control", url, "--http", "x"}, {"serve", url},
-			{"serve", "--config", "serve.yaml"}, {url}, {"config", url}, {"config", "--config", url}, {"copy", "--from", "mysql://a@h", "--to", url, "--tables", url},
-			{"copy", "--from", url, "--to", "mysql://a@h", "--tables", "a.b", "--where", url}, {"alter", "--on", "mysql://a@h", "--table", url, url},
-			{"bench", "oltp", "--dsn", url}, {"ready", url}, {"top", url}, {"store", "--bucket", url, "--http", "x"}, {"serve", "--" + url},
+			{"serve", "--listen", url},
+			{"serve", "--http", url},
+			{"serve", "--config", url},
+			{"serve", "--control", url, "--http", "x"},
+			{"serve", url},
+			{"serve", "--config", "serve.yaml"},
+			{url},
+			{"config", url},
+			{"config", "--config", url},
+			{"copy", "--from", "mysql://a@h", "--to", url, "--tables", url},
+			{"copy", "--from", url, "--to", "mysql://a@h", "--tables", "a.b", "--where", url},
+			{"alter", "--on", "mysql://a@h", "--table", url, url},
+			{"bench", "oltp", "--dsn", url},
+			{"ready", url},
+			{"top", url},
+			{"store", "--bucket", url, "--http", "x"},
+			{"serve", "--" + url},
 		} {
 			var out bytes.Buffer
 			if code := run(t.Context(), args, &out, &out); code == exitOK {

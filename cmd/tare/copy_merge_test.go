@@ -24,8 +24,10 @@ func TestCopyMerge(t *testing.T) {
 	merge := func(code int, a, b string, args ...string) (string, string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		args = append([]string{"copy", "--from-shard", account(a), "--from-shard", account(b), "--to", account(to.Addr), "--tables", "shop.orders",
-			"--shard-by", "shop.orders: range(customer, 31)", "--follow", "--follow-until", "caught-up"}, args...)
+		args = append([]string{
+			"copy", "--from-shard", account(a), "--from-shard", account(b), "--to", account(to.Addr), "--tables", "shop.orders",
+			"--shard-by", "shop.orders: range(customer, 31)", "--follow", "--follow-until", "caught-up",
+		}, args...)
 		if got := run(t.Context(), args, &stdout, &stderr); got != code {
 			t.Fatalf("%v: exit code %d: %s", args, got, &stderr)
 		}

@@ -22,8 +22,10 @@ func TestCopySplit(t *testing.T) {
 	split := func(code int, a, b string, args ...string) (string, string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		args = append([]string{"copy", "--from", account(from.Addr), "--to-shard", account(a), "--to-shard", account(b), "--tables", "shop.orders,shop.countries",
-			"--shard-by", "shop.orders: range(customer, 31)", "--shard-by", "shop.countries: all", "--follow", "--follow-until", "caught-up"}, args...)
+		args = append([]string{
+			"copy", "--from", account(from.Addr), "--to-shard", account(a), "--to-shard", account(b), "--tables", "shop.orders,shop.countries",
+			"--shard-by", "shop.orders: range(customer, 31)", "--shard-by", "shop.countries: all", "--follow", "--follow-until", "caught-up",
+		}, args...)
 		if got := run(t.Context(), args, &stdout, &stderr); got != code {
 			t.Fatalf("%v: exit code %d: %s", args, got, &stderr)
 		}
@@ -84,8 +86,10 @@ func TestCopySplitCutover(t *testing.T) {
 	cutOver := func(user string, code int, args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		args = append([]string{"copy", "--from", account(user, from.Addr), "--to-shard", account(testmysql.RootUser, first.Addr), "--to-shard", account(testmysql.RootUser, second.Addr), "--tables", "shop.orders",
-			"--shard-by", "shop.orders: hash(customer)", "--follow", "--verify", "--cutover", "--cutover-hold", "20s"}, args...)
+		args = append([]string{
+			"copy", "--from", account(user, from.Addr), "--to-shard", account(testmysql.RootUser, first.Addr), "--to-shard", account(testmysql.RootUser, second.Addr), "--tables", "shop.orders",
+			"--shard-by", "shop.orders: hash(customer)", "--follow", "--verify", "--cutover", "--cutover-hold", "20s",
+		}, args...)
 		if got := run(t.Context(), args, &stdout, &stderr); got != code {
 			t.Fatalf("%v: exit code %d: %s", args, got, &stderr)
 		}

@@ -94,7 +94,7 @@ func (s *served) fetch(path string) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s %v: %s", path, resp.Status, err, body)
+		return nil, fmt.Errorf("GET %s: %s %w: %s", path, resp.Status, err, body)
 	}
 	return body, nil
 }

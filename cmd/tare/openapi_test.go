@@ -213,7 +213,7 @@ func apiRequest(t *testing.T, method, base, path string, o apiOperation, ofGet [
 }
 
 // wholeTexts are the schemas of docs/reference/openapi.yaml, and the types in the code, with a text that is not a statement's.
-var wholeTexts = []string{"EventReport", "Progress", "web.ProgressLine", "markers.report"} //nolint:gochecknoglobals // a list
+var wholeTexts = []string{"EventReport", "Progress", "web.ProgressLine", "markers.report"}
 
 // TestCutTextsAreDeclared checks that each object with a statement's text declares text_cut beside it: in
 // docs/reference/openapi.yaml, and in each type of the code that is a part of a response.
@@ -281,7 +281,7 @@ func TestCutTextsAreDeclared(t *testing.T) {
 
 // foreignNames are the schemas of docs/reference/openapi.yaml, and the files and names in the code, that Prometheus defines
 // or that are in files of earlier processes.
-var foreignNames = map[string]bool{ //nolint:gochecknoglobals // a list
+var foreignNames = map[string]bool{
 	"PromError": true, "QueryData": true, "BuildInfo": true, "RuntimeInfo": true,
 	"store/promapi/status.go": true, "store/tsblock/meta.go": true, "errorType": true,
 	"history/faultfile.go": true, "history/instances.go": true,

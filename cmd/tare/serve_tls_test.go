@@ -57,7 +57,7 @@ func TestReloadCertificates(t *testing.T) {
 	reload := func(want string) {
 		t.Helper()
 		log.Reset()
-		s.reloadCertificates()
+		_ = s.reloadCertificates() // logged
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log is %q, want %q", log.String(), want)
 		}

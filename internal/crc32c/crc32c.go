@@ -26,7 +26,7 @@ func Checksum(b []byte) uint32 {
 
 // shifts[n] is x to the power of 64n-33, modulo the polynomial, with its bits in the order of the checksum's. The product
 // of a part's checksum and it, combined with the last word of n, has the same effect as the part followed by n words.
-var shifts = shiftsOf(2*maxRounds + 1)
+var shifts = shiftsOf(2*maxRounds + 1) //nolint:gochecknoglobals // a table
 
 func shiftsOf(n int) []uint32 {
 	shifts := make([]uint32, n)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -56,9 +57,7 @@ func TestGuard(t *testing.T) {
 		for _, path := range []string{"/", "/api/v1/x"} {
 			r := httptest.NewRequest(c.method, "http://x"+path, nil)
 			r.Host = c.host
-			for name, values := range c.header {
-				r.Header[name] = values
-			}
+			maps.Copy(r.Header, c.header)
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			want := http.StatusForbidden

@@ -48,7 +48,7 @@ const reachLimit = 5 * time.Minute
 // reachOf returns what the tests of a package execute: as it was recorded for the same binary, or by running them.
 func (r *runner) reachOf(ctx context.Context, p *pkg, module string) (*reach, error) {
 	binary := filepath.Join(r.dir, "reach.test")
-	defer os.Remove(binary)
+	defer func() { _ = os.Remove(binary) }()
 	if _, ok, err := r.command(ctx, buildLimit, "", "go", "test", "-c", "-vet=off", "-trimpath", "-coverpkg=./...", "-o", binary, p.ImportPath); err != nil || !ok {
 		return nil, fmt.Errorf("the tests of %s do not compile: %w", p.ImportPath, err)
 	}

@@ -28,8 +28,14 @@ func TestReach(t *testing.T) {
 		line int
 		want string
 	}{
-		{"p/a.go", 62, ""}, {"p/a.go", 63, "TestA"}, {"p/a.go", 64, "TestA TestB"}, {"p/a.go", 70, "TestB"}, {"p/a.go", 71, ""}, {"p/a.go", 200, ""},
-		{"p/b.go", 1, "TestB"}, {"p/c.go", 1, ""},
+		{"p/a.go", 62, ""},
+		{"p/a.go", 63, "TestA"},
+		{"p/a.go", 64, "TestA TestB"},
+		{"p/a.go", 70, "TestB"},
+		{"p/a.go", 71, ""},
+		{"p/a.go", 200, ""},
+		{"p/b.go", 1, "TestB"},
+		{"p/c.go", 1, ""},
 	} {
 		got := ""
 		for _, test := range r.of(c.file, c.line) {

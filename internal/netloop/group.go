@@ -28,7 +28,7 @@ type Group struct {
 	placing sync.Mutex // keeps tasks evenly spread
 }
 
-var cpus = runtime.GOMAXPROCS(0)
+var cpus = runtime.GOMAXPROCS(0) //nolint:gochecknoglobals // as it was at the start
 
 // CPUs returns GOMAXPROCS as it was when the process started: New raises it.
 func CPUs() int { return cpus }

@@ -29,8 +29,17 @@ func TestAdmitBytes(t *testing.T) {
 		granted int64
 		lane    bool // of light queries
 	}{
-		{-1, false, most, false}, {0, false, most, false}, {1, false, 1, false}, {most - 1, false, most - 1, false}, {most, false, most, false}, {most + 1, false, most, false},
-		{light, true, light, true}, {light + 1, true, light + 1, false}, {1, true, 1, true}, {0, true, most, false}, {light, false, light, false},
+		{-1, false, most, false},
+		{0, false, most, false},
+		{1, false, 1, false},
+		{most - 1, false, most - 1, false},
+		{most, false, most, false},
+		{most + 1, false, most, false},
+		{light, true, light, true},
+		{light + 1, true, light + 1, false},
+		{1, true, 1, true},
+		{0, true, most, false},
+		{light, false, light, false},
 	} {
 		g := NewGate(GateOptions{Bytes: 1000, PerQuery: most, Light: light})
 		q, err := g.AdmitFor(t.Context(), AdmitOptions{First: c.first, Light: c.light})

@@ -291,10 +291,10 @@ func (p *Faulty) serve(client net.Conn) {
 		case loading:
 			kind = p.next([]byte("a part of a file"), false)
 		}
-		switch {
-		case kind == LostBefore:
+		switch kind {
+		case LostBefore:
 			return
-		case kind == Refused, kind == Failed:
+		case Refused, Failed:
 			number, state := mysqlwire.Errno(1142), "42000"
 			if kind == Failed {
 				number, state = 1030, "HY000" // of a storage engine
@@ -304,17 +304,15 @@ func (p *Faulty) serve(client net.Conn) {
 			}
 			r.expects = false
 			continue
-		case kind == Deadlock:
+		case Deadlock:
 			r.next.Store(&substitute{instead: errorPacket(1, mysqlwire.ErrnoDeadlock, "40001", "the proxy reports a deadlock")})
 			packet = append([]byte{9, 0, 0, 0, byte(mysqlwire.ComQuery)}, "ROLLBACK"...)
-		case kind == LostAfter:
+		case LostAfter:
 			r.next.Store(&substitute{instead: []byte{}, closes: true})
-		case kind == LostWithin:
+		case LostWithin:
 			r.next.Store(&substitute{closes: true})
-		case kind == Delayed:
-			select {
-			case <-time.After(50 * time.Millisecond): // paces: a slow response
-			}
+		case Delayed:
+			time.Sleep(50 * time.Millisecond)
 		}
 		if _, err := server.Write(packet); err != nil {
 			return

@@ -150,7 +150,7 @@ func Command(c *mysqlconn.Conn) []byte {
 }
 
 // ModesResult is a scripted backend's response to ModesQuery, for clients with CapDeprecateEOF.
-var ModesResult = Packets(1, []byte{3}, Column, Column, Column, []byte("\x07utf8mb4\x00\x00"), End)
+var ModesResult = Packets(1, []byte{3}, Column, Column, Column, []byte("\x07utf8mb4\x00\x00"), End) //nolint:gochecknoglobals // bytes of a packet
 
 // Serve logs a client in and responds to every command with OK.
 func Serve(c *mysqlconn.Conn) {
@@ -246,5 +246,5 @@ func Insert(size int) []byte {
 var (
 	Column   = []byte("\x03def\x00\x00\x00\x01c\x00\x0c\x2d\x00\x50\x00\x00\x00\xfd\x00\x00\x00\x00\x00")
 	End      = []byte{mysqlwire.MarkEOF, 0, 0, 2, 0, 0, 0}
-	OKPacket = Packets(1, OK())
+	OKPacket = Packets(1, OK()) //nolint:gochecknoglobals // bytes of a packet
 )

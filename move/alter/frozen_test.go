@@ -15,7 +15,6 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-//nolint:gochecknoglobals // a flag
 var allFreezes = flag.Bool("all-freezes", false, "freeze swaps and reverts at each of their statements, on both servers")
 
 // freezes are the statements of a swap at which a process is frozen, before the server has them or after.

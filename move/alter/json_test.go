@@ -61,13 +61,14 @@ func randomJSON(r *rand.Rand) string {
 
 // jsonRows returns the documents of a table with the types of all of their values.
 func (d *database) jsonRows(table, js string) []string {
-	types := "JSON_TYPE(" + js + ")"
+	var types strings.Builder
+	types.WriteString("JSON_TYPE(" + js + ")")
 	for i := range jsonParts {
 		for _, path := range []string{"", ".k", "[0]"} {
-			types += fmt.Sprintf(", JSON_TYPE(JSON_EXTRACT(%s, '$[%d]%s'))", js, i, path)
+			types.WriteString(fmt.Sprintf(", JSON_TYPE(JSON_EXTRACT(%s, '$[%d]%s'))", js, i, path))
 		}
 	}
-	d.exec("CREATE OR REPLACE VIEW " + d.schema + ".typed AS SELECT CAST(id AS CHAR) AS id, CAST(" + js + " AS CHAR) AS text, CONCAT_WS(' ', " + types + ") AS types, n FROM " + d.schema + "." + table)
+	d.exec("CREATE OR REPLACE VIEW " + d.schema + ".typed AS SELECT CAST(id AS CHAR) AS id, CAST(" + js + " AS CHAR) AS text, CONCAT_WS(' ', " + types.String() + ") AS types, n FROM " + d.schema + "." + table)
 	defer d.exec("DROP VIEW " + d.schema + ".typed")
 	return d.rows("typed")
 }

@@ -62,7 +62,9 @@ func TestOutcome(t *testing.T) {
 func TestNeverNull(t *testing.T) {
 	source := &rowstream.Table{Columns: []rowstream.Column{{Name: "id"}, {Name: "maybe", Nullable: true}, {Name: "Was"}}}
 	m := &tabledef.Mapping{Columns: []tabledef.MappedColumn{
-		{From: "id", Column: rowstream.Column{Name: "id"}}, {From: "maybe", Column: rowstream.Column{Name: "maybe"}}, {From: "Was", Column: rowstream.Column{Name: "Is"}},
+		{From: "id", Column: rowstream.Column{Name: "id"}},
+		{From: "maybe", Column: rowstream.Column{Name: "maybe"}},
+		{From: "Was", Column: rowstream.Column{Name: "Is"}},
 		{Column: rowstream.Column{Name: "added"}},
 	}}
 	for parts, want := range map[string]bool{

@@ -267,10 +267,10 @@ func (r *run) plain() string {
 		return ""
 	}
 	effect := ""
-	switch {
-	case r.g.Whole.Lock == "shared":
+	switch r.g.Whole.Lock {
+	case "shared":
 		effect = ", and blocks writes meanwhile"
-	case r.g.Whole.Lock == "none":
+	case "none":
 		effect = ", while writes continue"
 	}
 	return "; the server does it by " + r.g.Plain + effect

@@ -271,9 +271,12 @@ func TestUnsupported(t *testing.T) {
 		want bool
 	}{
 		{errors.New("lost"), false},
-		{&mysqlconn.ServerError{Number: errNotSupported, Message: "m"}, true}, {&mysqlconn.ServerError{Number: errNotSupportedWhy, Message: "m"}, true},
-		{&mysqlconn.ServerError{Number: errWrongUsage, Message: "m"}, true}, {&mysqlconn.ServerError{Number: 1064, Message: "m"}, false},
-		{&mysqlconn.ServerError{Number: errMaxFields, Message: "m", Version: "8.4.0"}, true}, {&mysqlconn.ServerError{Number: errMaxRowVersions, Message: "m", Version: "11.4.2-MariaDB"}, false},
+		{&mysqlconn.ServerError{Number: errNotSupported, Message: "m"}, true},
+		{&mysqlconn.ServerError{Number: errNotSupportedWhy, Message: "m"}, true},
+		{&mysqlconn.ServerError{Number: errWrongUsage, Message: "m"}, true},
+		{&mysqlconn.ServerError{Number: 1064, Message: "m"}, false},
+		{&mysqlconn.ServerError{Number: errMaxFields, Message: "m", Version: "8.4.0"}, true},
+		{&mysqlconn.ServerError{Number: errMaxRowVersions, Message: "m", Version: "11.4.2-MariaDB"}, false},
 	} {
 		reason, got := unsupported(fmt.Errorf("execute: %w", c.err))
 		if got != c.want || got && reason != "m" {

@@ -25,7 +25,6 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-//nolint:gochecknoglobals // a flag
 var allFreezes = flag.Bool("all-freezes", false, "freeze handovers at each of their statements, on both servers")
 
 // handoverFreezes are texts of the statements of a handover at which a process is frozen, before the server has them or after.

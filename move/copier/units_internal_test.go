@@ -115,10 +115,15 @@ func TestSocket(t *testing.T) {
 		name string
 		do   func() (*telemetry.Status, error)
 	}{
-		{"throttle", func() (*telemetry.Status, error) { return c.Throttle(ctx, throttle.LimitChange{Share: &one}) }}, {"resume", func() (*telemetry.Status, error) { return c.Resume(ctx) }},
-		{"finish", func() (*telemetry.Status, error) { return c.Finish(ctx) }}, {"proceed", func() (*telemetry.Status, error) { return c.Proceed(ctx) }},
-		{"revert", func() (*telemetry.Status, error) { return c.Revert(ctx, false) }}, {"revert, lossy", func() (*telemetry.Status, error) { return c.Revert(ctx, true) }},
-		{"abort", func() (*telemetry.Status, error) { return c.Abort(ctx) }}, {"cancel", func() (*telemetry.Status, error) { return c.Cancel(ctx) }}, {"status", func() (*telemetry.Status, error) { return c.Status(ctx) }},
+		{"throttle", func() (*telemetry.Status, error) { return c.Throttle(ctx, throttle.LimitChange{Share: &one}) }},
+		{"resume", func() (*telemetry.Status, error) { return c.Resume(ctx) }},
+		{"finish", func() (*telemetry.Status, error) { return c.Finish(ctx) }},
+		{"proceed", func() (*telemetry.Status, error) { return c.Proceed(ctx) }},
+		{"revert", func() (*telemetry.Status, error) { return c.Revert(ctx, false) }},
+		{"revert, lossy", func() (*telemetry.Status, error) { return c.Revert(ctx, true) }},
+		{"abort", func() (*telemetry.Status, error) { return c.Abort(ctx) }},
+		{"cancel", func() (*telemetry.Status, error) { return c.Cancel(ctx) }},
+		{"status", func() (*telemetry.Status, error) { return c.Status(ctx) }},
 	}
 	check := func(what, from string, want map[string]error, wantCalls ...string) {
 		t.Helper()

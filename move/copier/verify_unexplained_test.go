@@ -91,20 +91,28 @@ func TestVerifyUnexplained(t *testing.T) {
 		target string // executed there before the comparison
 		want   []string
 	}{
-		{name: "the sum alone", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Sum ^= 1 << 40; return c }},
-			want: []string{"sums differ, rows do not: chunk 1 of unexplained.a (after key (", "; the rows that the source returns in the same snapshot are"}},
-		{name: "the number of rows alone", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Rows++; return c }},
-			want: []string{"sums differ, rows do not: chunk 1 of unexplained.a", "; the rows that the source returns"}},
-		{name: "the sum, besides a row", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Sum ^= 1; return c }},
-			target: "UPDATE unexplained.a SET n = 1 WHERE id BETWEEN 1000 AND 1020", want: []string{"which the ", "differing rows do not explain; the rows that the source returns"}},
+		{
+			name: "the sum alone", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Sum ^= 1 << 40; return c }},
+			want: []string{"sums differ, rows do not: chunk 1 of unexplained.a (after key (", "; the rows that the source returns in the same snapshot are"},
+		},
+		{
+			name: "the number of rows alone", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Rows++; return c }},
+			want: []string{"sums differ, rows do not: chunk 1 of unexplained.a", "; the rows that the source returns"},
+		},
+		{
+			name: "the sum, besides a row", lies: &lies{sum: func(c rowstream.Checksum) rowstream.Checksum { c.Sum ^= 1; return c }},
+			target: "UPDATE unexplained.a SET n = 1 WHERE id BETWEEN 1000 AND 1020", want: []string{"which the ", "differing rows do not explain; the rows that the source returns"},
+		},
 		{name: "a row's sum, besides a row", lies: &lies{rows: func(key string, sum uint64) (uint64, bool) {
 			if key == "20" {
 				sum++
 			}
 			return sum, true
 		}}, target: "UPDATE unexplained.a SET n = 1 WHERE id = 10", want: []string{"which the 2 differing rows do not explain"}},
-		{name: "rows that a limit omits", lies: &lies{rows: func(key string, sum uint64) (uint64, bool) { return sum, len(key) < 3 }},
-			target: "UPDATE unexplained.a SET n = 1 WHERE id = 10", want: []string{"chunk 0 of unexplained.a (up to key (", "; the rows that the source returns in the same snapshot are 99 rows"}},
+		{
+			name: "rows that a limit omits", lies: &lies{rows: func(key string, sum uint64) (uint64, bool) { return sum, len(key) < 3 }},
+			target: "UPDATE unexplained.a SET n = 1 WHERE id = 10", want: []string{"chunk 0 of unexplained.a (up to key (", "; the rows that the source returns in the same snapshot are 99 rows"},
+		},
 		{name: "a row's sum, which hides a difference", lies: &lies{rows: func(key string, sum uint64) (uint64, bool) {
 			return hidden[key] ^ sum, true
 		}}, target: "UPDATE unexplained.a SET n = 2 WHERE id = 10", want: []string{"sums differ, rows do not: chunk 0 of unexplained.a (up to key ("}},

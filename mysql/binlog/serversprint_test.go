@@ -218,19 +218,19 @@ func (m *printedTable) print(w *bufio.Writer, rows *rowsEvent, present []byte, p
 		at++
 		fmt.Fprintf(w, "###   @%d", i+1)
 		if partial != nil && partial[i] && text != nil {
-			w.WriteString(partialValue)
+			_, _ = w.WriteString(partialValue)
 			continue
 		}
-		w.WriteByte('=')
+		_ = w.WriteByte('=')
 		if c.kind == mysqlwire.TypeGeometry && !m.maria {
 			fmt.Fprintf(w, "!! Don't know how to handle column type=%d meta=%d (%04X)", c.kind, c.meta, c.meta)
-			w.WriteByte('\n')
+			_ = w.WriteByte('\n')
 			return values, false, nil
 		}
 		if text == nil {
-			w.WriteString("NULL")
+			_, _ = w.WriteString("NULL")
 		} else {
-			w.Write(c.print(nil, text, other, m.maria))
+			_, _ = w.Write(c.print(nil, text, other, m.maria))
 		}
 		fmt.Fprintf(w, " /* %s meta=%d nullable=%d is_null=%d */\n", c.name, c.meta, bit(c.nullable), bit(text == nil))
 	}

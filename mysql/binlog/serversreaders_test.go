@@ -166,7 +166,7 @@ func compareRows(theirs, ours *bufio.Reader) (headers []printedHeader, err error
 		if !bytes.HasPrefix(line, []byte("### ")) {
 			continue
 		}
-		if want, err = readLine(ours, want[:0]); err != nil && err != io.EOF {
+		if want, err = readLine(ours, want[:0]); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 		if matchWildcard(line, want) {
@@ -176,10 +176,10 @@ func compareRows(theirs, ours *bufio.Reader) (headers []printedHeader, err error
 			return nil, fmt.Errorf("line %d, after %s\ttheirs %.400q\n\tours   %.400q", n, near, line, want)
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if want, err = readLine(ours, want[:0]); err != io.EOF {
+	if want, err = readLine(ours, want[:0]); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("they print no more rows, here are more: %.400q, %w", want, err)
 	}
 	return headers, nil
@@ -199,7 +199,7 @@ func readLine(r *bufio.Reader, dst []byte) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		dst = append(dst, part...)
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			if err == io.EOF && len(dst) > 0 {
 				err = io.ErrUnexpectedEOF
 			}
@@ -376,7 +376,7 @@ func (p *logPrinter) partitions(extra []byte, kind ChangeKind) {
 	if len(extra) < 3 || extra[0] != partitions {
 		return
 	}
-	p.rows.WriteString("### Extra row info for partitioning: ")
+	_, _ = p.rows.WriteString("### Extra row info for partitioning: ")
 	if kind == Update && len(extra) >= 5 {
 		fmt.Fprintf(p.rows, "source_partition: %d target_", binary.LittleEndian.Uint16(extra[3:]))
 	}
@@ -400,7 +400,7 @@ func (p *logPrinter) statement(e *event) error {
 	}
 	for line := range bytes.Lines(q.text) {
 		if bytes.HasPrefix(line, []byte("### ")) {
-			p.rows.Write(line)
+			_, _ = p.rows.Write(line)
 		}
 	}
 	return nil

@@ -83,8 +83,12 @@ func TestReadSized(t *testing.T) {
 	}
 	huge := func([]byte) int { return 1 << 40 }
 	for _, e := range []estimate{
-		{}, {of: rowSize}, {of: func([]byte) int { return 0 }}, {of: huge},
-		{of: func(first []byte) int { return 3*mysqlwire.MaxPayload + len(first) - eventSizeEnd }, first: eventSizeEnd}, {of: huge, first: eventSizeEnd},
+		{},
+		{of: rowSize},
+		{of: func([]byte) int { return 0 }},
+		{of: huge},
+		{of: func(first []byte) int { return 3*mysqlwire.MaxPayload + len(first) - eventSizeEnd }, first: eventSizeEnd},
+		{of: huge, first: eventSizeEnd},
 	} {
 		one, other := net.Pipe()
 		packets, _ := mysqlwire.AppendPacket(nil, row, 0)

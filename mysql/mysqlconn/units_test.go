@@ -208,8 +208,13 @@ func TestReadExactly(t *testing.T) {
 		limit int
 		err   error
 	}{
-		{packet + "next", 6, nil}, {packet, 5, ErrTooLarge}, {"\x06\x00\x00\x03abcdef", 6, ErrSequence},
-		{"", 6, io.EOF}, {packet[:2], 6, io.ErrUnexpectedEOF}, {packet[:4], 6, io.ErrUnexpectedEOF}, {packet[:7], 6, io.ErrUnexpectedEOF},
+		{packet + "next", 6, nil},
+		{packet, 5, ErrTooLarge},
+		{"\x06\x00\x00\x03abcdef", 6, ErrSequence},
+		{"", 6, io.EOF},
+		{packet[:2], 6, io.ErrUnexpectedEOF},
+		{packet[:4], 6, io.ErrUnexpectedEOF},
+		{packet[:7], 6, io.ErrUnexpectedEOF},
 	} {
 		for _, size := range []int{4, 6, 100} { // of the buffer
 			p := playing([]byte(c.sent), -1)

@@ -48,7 +48,7 @@ func valuesSize(row mysqlwire.TextRow, values []Wrap) int {
 func streamValues(dst []byte, row mysqlwire.TextRow, values []Wrap, write func([]byte) error) ([]byte, error) {
 	for i, v := range row {
 		dst = append(dst, "(,"[min(i, 1)])
-		if v == nil || len(v) <= streamPiece {
+		if len(v) <= streamPiece {
 			dst = appendWrapped(dst, v, values, i)
 			continue
 		}

@@ -13,8 +13,10 @@ import (
 func TestStreamStatement(t *testing.T) {
 	rnd := testseed.Rand(t)
 	columns := []Column{
-		{Name: "id", Type: "int", FullType: "int"}, {Name: "v", Type: "longblob", FullType: "longblob"},
-		{Name: "j", Type: "json", FullType: "json"}, {Name: "t", Type: "longtext", FullType: "longtext", Charset: "utf8mb4", Collation: "utf8mb4_bin"},
+		{Name: "id", Type: "int", FullType: "int"},
+		{Name: "v", Type: "longblob", FullType: "longblob"},
+		{Name: "j", Type: "json", FullType: "json"},
+		{Name: "t", Type: "longtext", FullType: "longtext", Charset: "utf8mb4", Collation: "utf8mb4_bin"},
 	}
 	s, err := NewRowSQL("`d`.`t`", columns, []int{0})
 	if err != nil {

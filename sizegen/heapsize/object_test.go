@@ -7,7 +7,6 @@ import (
 	"unsafe"
 )
 
-//nolint:gochecknoglobals // keeps objects on the heap
 var keep unsafe.Pointer
 
 // TestObjectAt allocates objects of many sizes, and looks up addresses in them.

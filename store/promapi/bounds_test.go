@@ -143,8 +143,17 @@ func TestResponseBudget(t *testing.T) {
 		ok                  bool
 		held                int64
 	}{
-		{100, 0, 0, true, 100}, {101, 0, 0, false, 100}, {50, 50, 0, true, 150}, {51, 50, 0, false, 150}, {100, 0, 0, true, 250}, {100, 0, 0, true, 350},
-		{51, 0, 0, false, 350}, {50, 0, 0, true, 400}, {1, 0, 0, false, 400}, {0, 0, 300, true, 100}, {100, 0, 0, true, 200},
+		{100, 0, 0, true, 100},
+		{101, 0, 0, false, 100},
+		{50, 50, 0, true, 150},
+		{51, 50, 0, false, 150},
+		{100, 0, 0, true, 250},
+		{100, 0, 0, true, 350},
+		{51, 0, 0, false, 350},
+		{50, 0, 0, true, 400},
+		{1, 0, 0, false, 400},
+		{0, 0, 300, true, 100},
+		{100, 0, 0, true, 200},
 	} {
 		if c.release > 0 {
 			b.Release(c.release)

@@ -86,7 +86,7 @@ func (c *call) countMatched(q promql.Query, err error) {
 	if err != nil {
 		return
 	}
-	defer querier.Close()
+	defer func() { _ = querier.Close() }()
 	series := 0
 	parser.Inspect(statement.Expr, func(n parser.Node, _ []parser.Node) error {
 		selector, ok := n.(*parser.VectorSelector)

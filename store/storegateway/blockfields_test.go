@@ -166,12 +166,12 @@ func metaFields(t *testing.T, text []byte) (all []fileField) {
 // fieldsOf lists the fields of a file by its name in the block.
 func fieldsOf(t *testing.T, name string, text []byte) []fileField {
 	t.Helper()
-	switch {
-	case name == indexName:
+	switch name {
+	case indexName:
 		return indexFields(text)
-	case name == tombstonesName:
+	case tombstonesName:
 		return tombstoneFields(text)
-	case name == metaName:
+	case metaName:
 		return metaFields(t, text)
 	}
 	return chunkFields(text)

@@ -90,7 +90,7 @@ func (s *readStream) appendTo(text *strings.Builder) error {
 		for _, series := range s.frame.ChunkedSeries {
 			fmt.Fprintln(text, series.Labels)
 			for _, c := range series.Chunks {
-				fmt.Fprintln(text, c.MinTimeMs, c.MaxTimeMs, c.Type, c.Data)
+				fmt.Fprintln(text, c.MinTimeMs, c.MaxTimeMs, c.Type, string(c.Data))
 			}
 		}
 	}

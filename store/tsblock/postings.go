@@ -178,7 +178,7 @@ type knownPart struct {
 }
 
 // knownSeed is the seed of the hash of matchers.
-var knownSeed = maphash.MakeSeed()
+var knownSeed = maphash.MakeSeed() //nolint:gochecknoglobals // of the process
 
 func (k *knownSelection) reset() {
 	k.found, k.record, k.data = false, false, nil

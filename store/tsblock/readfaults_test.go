@@ -80,10 +80,10 @@ func TestReadFaults(t *testing.T) {
 		"values of a matcher's name": func(r *Reader) (any, error) { return r.LabelValues(t.Context(), "some", 0, some) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			run := func(t *testing.T, at int, how string, always bool) (any, error, *countedSource) {
+			run := func(t *testing.T, at int, how string, always bool) (got any, source *countedSource, err error) {
 				t.Helper()
 				e := newEnv(t)
-				source := &countedSource{memorySource: objects, how: how, always: always}
+				source = &countedSource{memorySource: objects, how: how, always: always}
 				b, err := openBlock(t.Context(), source, name, e.options)
 				if err != nil {
 					t.Fatal(err)
@@ -95,9 +95,9 @@ func TestReadFaults(t *testing.T) {
 					defer done()
 					return query(r)
 				}
-				got, err := once()
+				got, err = once()
 				if err == nil || at == 0 {
-					return got, err, source
+					return got, source, err
 				}
 				if !strings.Contains(err.Error(), name) || strings.HasPrefix(how, "fails") && !errors.Is(err, errInjected) {
 					t.Errorf("%v, want an error that names the block", err)
@@ -107,9 +107,9 @@ func TestReadFaults(t *testing.T) {
 				if again != nil {
 					t.Errorf("afterwards: %v", again)
 				}
-				return got, err, source
+				return got, source, err
 			}
-			want, err, source := run(t, 0, "", false)
+			want, source, err := run(t, 0, "", false)
 			if err != nil || source.reads < 2 {
 				t.Fatalf("%d reads, %v", source.reads, err)
 			}
@@ -121,7 +121,7 @@ func TestReadFaults(t *testing.T) {
 					for at := 1; at <= source.reads; at += max(1, source.reads-1) {
 						cells++
 						t.Run(fmt.Sprintf("%d %s, always=%t", at, how, always), func(t *testing.T) {
-							got, err, _ := run(t, at, how, always)
+							got, _, err := run(t, at, how, always)
 							if d := cmp.Diff(want, got); d != "" {
 								t.Errorf("after %v: -want +got\n%s", err, d[:min(len(d), 1000)])
 							}

@@ -44,4 +44,4 @@ func (n *notice) arrived() (bool, error) {
 	}
 }
 
-func (n *notice) close() { n.conn.Close() } // which removes the socket
+func (n *notice) close() { _ = n.conn.Close() } // which removes the socket

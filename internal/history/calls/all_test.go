@@ -28,8 +28,16 @@ func TestAll(t *testing.T) {
 		from, to time.Duration
 		want     int
 	}{
-		{0, 3 * interval, 4}, {0, interval, 2}, {0, interval + 1, 3}, {1, interval, 1}, {interval - 1, interval, 1}, {interval, interval + 1, 1}, {1, 2, 0},
-		{2 * interval, 3 * interval, 1}, {-time.Hour, 3*interval - 1, 4}, {interval, interval, 0},
+		{0, 3 * interval, 4},
+		{0, interval, 2},
+		{0, interval + 1, 3},
+		{1, interval, 1},
+		{interval - 1, interval, 1},
+		{interval, interval + 1, 1},
+		{1, 2, 0},
+		{2 * interval, 3 * interval, 1},
+		{-time.Hour, 3*interval - 1, 4},
+		{interval, interval, 0},
 	} {
 		if got := count(start.Add(c.from), start.Add(c.to)); got != c.want {
 			t.Errorf("%v to %v: %d calls, want %d", c.from, c.to, got, c.want)

@@ -135,7 +135,7 @@ func (t *TagCounts) Each(visit func(tag, value string, counts [NumTagMetrics]flo
 	}
 }
 
-var tagDescs = func() (descs [NumTagMetrics]*prometheus.Desc) {
+var tagDescs = func() (descs [NumTagMetrics]*prometheus.Desc) { //nolint:gochecknoglobals // a table
 	for i, m := range TagMetrics {
 		descs[i] = prometheus.NewDesc(m.Name, m.Help, []string{"tag", "value"}, nil)
 	}

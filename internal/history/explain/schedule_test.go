@@ -279,8 +279,16 @@ func TestChoose(t *testing.T) {
 		altered bool
 		changed string // before → after
 	}{
-		{"a", false, ""}, {"a", true, ""}, {"b", false, "a → b"}, {"a", false, ""}, {"b", true, "a → b"}, {"c", false, "b → c"}, {"d", false, "c → d"},
-		{"e", false, "d → e"}, {"f", false, "e → f"}, {"a", false, "f → a"},
+		{"a", false, ""},
+		{"a", true, ""},
+		{"b", false, "a → b"},
+		{"a", false, ""},
+		{"b", true, "a → b"},
+		{"c", false, "b → c"},
+		{"d", false, "c → d"},
+		{"e", false, "d → e"},
+		{"f", false, "e → f"},
+		{"a", false, "f → a"},
 	} {
 		b.now, b.changes = b.now.Add(time.Minute), nil
 		if step.altered {

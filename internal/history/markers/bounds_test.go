@@ -91,16 +91,16 @@ func TestBytes(t *testing.T) {
 	one := (&Marker{Kind: "deploy", Title: "0"}).bytes()
 	for extra, want := range map[int64]string{-1: "34", 0: "234", 1: "234"} {
 		s := open(t, Options{Bytes: 3*one + extra})
-		text := ""
+		var text strings.Builder
 		for i := range 5 {
 			s.Add(Marker{Kind: "deploy", Title: fmt.Sprint(i)})
 		}
 		all := s.Between(noon, noon, 10)
 		for _, m := range all {
-			text += m.Title
+			text.WriteString(m.Title)
 		}
-		if text != want || s.HeapBytes() != sumBytes(all) {
-			t.Errorf("bound %+d: %s of %d bytes, want %s", extra, text, s.HeapBytes(), want)
+		if text.String() != want || s.HeapBytes() != sumBytes(all) {
+			t.Errorf("bound %+d: %s of %d bytes, want %s", extra, text.String(), s.HeapBytes(), want)
 		}
 	}
 	s := open(t, Options{Bytes: 1})
@@ -131,7 +131,8 @@ func TestComplete(t *testing.T) {
 	}{
 		{Marker{Title: long[:maxTitle], Text: long[:maxText], Link: long[:maxLink]}, maxTitle, maxText, maxLink, false},
 		{Marker{Title: long, Text: long, Link: long}, maxTitle, maxText, maxLink, true},
-		{Marker{Text: "a", TextCut: true}, 0, 1, 0, true}, {Marker{TextCut: true}, 0, 0, 0, false},
+		{Marker{Text: "a", TextCut: true}, 0, 1, 0, true},
+		{Marker{TextCut: true}, 0, 0, 0, false},
 	} {
 		if m := s.complete(c.m); len(m.Title) != c.title || len(m.Text) != c.text || len(m.Link) != c.link || m.TextCut != c.cut {
 			t.Errorf("title %d, text %d, link %d, cut %t; want %+v", len(m.Title), len(m.Text), len(m.Link), m.TextCut, c)
@@ -157,8 +158,13 @@ func TestBetweenEdges(t *testing.T) {
 		limit    int
 		want     int
 	}{
-		{0, time.Minute, 1, 1}, {time.Minute, time.Hour, 1, 1}, {-time.Hour, 0, 1, 1}, {-time.Hour, -time.Millisecond, 1, 0},
-		{time.Minute + time.Millisecond, time.Hour, 1, 0}, {time.Second, 2 * time.Second, 1, 1}, {0, time.Minute, 0, 0},
+		{0, time.Minute, 1, 1},
+		{time.Minute, time.Hour, 1, 1},
+		{-time.Hour, 0, 1, 1},
+		{-time.Hour, -time.Millisecond, 1, 0},
+		{time.Minute + time.Millisecond, time.Hour, 1, 0},
+		{time.Second, 2 * time.Second, 1, 1},
+		{0, time.Minute, 0, 0},
 	} {
 		if got := s.Between(noon.Add(c.from), noon.Add(c.to), c.limit); len(got) != c.want {
 			t.Errorf("%+v: %d markers", c, len(got))
@@ -195,16 +201,50 @@ func TestReports(t *testing.T) {
 		f    fields
 		says string // "": accepted
 	}{
-		{fields{"title": a(1)}, ""}, {fields{"title": a(200)}, ""}, {fields{"title": a(201)}, "title: "}, {fields{"title": ""}, "title: "},
-		{fields{"title": "a\x1f"}, "title: "}, {fields{"title": "a b"}, ""}, {fields{"title": "a\x7e"}, ""}, {fields{"title": "a\x7f"}, "title: "}, {fields{"title": "a\uFFFD"}, "title: "}, {fields{"title": "aé"}, ""},
-		{fields{"text": a(2048)}, ""}, {fields{"text": a(2049)}, "text: want at most 2048 bytes, not 2049"}, {fields{"text": "two\nlines"}, ""},
-		{fields{"kind": a(32)}, ""}, {fields{"kind": a(33)}, "kind: "}, {fields{"kind": "az-09"}, ""}, {fields{"kind": "z"}, ""}, {fields{"kind": "-a"}, "kind: "}, {fields{"kind": "0a"}, "kind: "}, {fields{"kind": "a`"}, "kind: "},
-		{fields{"kind": "a{"}, "kind: "}, {fields{"kind": "a/"}, "kind: "}, {fields{"kind": "a:"}, "kind: "}, {fields{"kind": "a_b"}, "kind: "}, {fields{"kind": "aB"}, "kind: "}, {fields{"kind": "kill"}, "recorded by Tare itself"},
-		{fields{"link": "https://a/"}, ""}, {fields{"link": "http://a"}, ""}, {fields{"link": "ftp://a"}, "link: "}, {fields{"link": "https:a"}, "link: "}, {fields{"link": "/a"}, "link: "}, {fields{"link": "http://a b"}, "link: "},
-		{fields{"link": "http://" + a(493)}, ""}, {fields{"link": "http://" + a(494)}, "link: "},
-		{fields{"time": at(-month)}, ""}, {fields{"time": at(-month - ms)}, "time, end: "}, {fields{"time": at(time.Hour)}, ""}, {fields{"time": at(time.Hour + ms)}, "time, end: "},
-		{fields{"time": at(0), "end": at(time.Hour)}, ""}, {fields{"time": at(0), "end": at(time.Hour + ms)}, "time, end: "}, {fields{"time": at(0), "end": at(0)}, ""}, {fields{"time": at(0), "end": at(-ms)}, "time, end: "},
-		{fields{"end": at(time.Minute)}, ""}, {fields{"end": at(-ms)}, "time, end: "},
+		{fields{"title": a(1)}, ""},
+		{fields{"title": a(200)}, ""},
+		{fields{"title": a(201)}, "title: "},
+		{fields{"title": ""}, "title: "},
+		{fields{"title": "a\x1f"}, "title: "},
+		{fields{"title": "a b"}, ""},
+		{fields{"title": "a\x7e"}, ""},
+		{fields{"title": "a\x7f"}, "title: "},
+		{fields{"title": "a\uFFFD"}, "title: "},
+		{fields{"title": "aé"}, ""},
+		{fields{"text": a(2048)}, ""},
+		{fields{"text": a(2049)}, "text: want at most 2048 bytes, not 2049"},
+		{fields{"text": "two\nlines"}, ""},
+		{fields{"kind": a(32)}, ""},
+		{fields{"kind": a(33)}, "kind: "},
+		{fields{"kind": "az-09"}, ""},
+		{fields{"kind": "z"}, ""},
+		{fields{"kind": "-a"}, "kind: "},
+		{fields{"kind": "0a"}, "kind: "},
+		{fields{"kind": "a`"}, "kind: "},
+		{fields{"kind": "a{"}, "kind: "},
+		{fields{"kind": "a/"}, "kind: "},
+		{fields{"kind": "a:"}, "kind: "},
+		{fields{"kind": "a_b"}, "kind: "},
+		{fields{"kind": "aB"}, "kind: "},
+		{fields{"kind": "kill"}, "recorded by Tare itself"},
+		{fields{"link": "https://a/"}, ""},
+		{fields{"link": "http://a"}, ""},
+		{fields{"link": "ftp://a"}, "link: "},
+		{fields{"link": "https:a"}, "link: "},
+		{fields{"link": "/a"}, "link: "},
+		{fields{"link": "http://a b"}, "link: "},
+		{fields{"link": "http://" + a(493)}, ""},
+		{fields{"link": "http://" + a(494)}, "link: "},
+		{fields{"time": at(-month)}, ""},
+		{fields{"time": at(-month - ms)}, "time, end: "},
+		{fields{"time": at(time.Hour)}, ""},
+		{fields{"time": at(time.Hour + ms)}, "time, end: "},
+		{fields{"time": at(0), "end": at(time.Hour)}, ""},
+		{fields{"time": at(0), "end": at(time.Hour + ms)}, "time, end: "},
+		{fields{"time": at(0), "end": at(0)}, ""},
+		{fields{"time": at(0), "end": at(-ms)}, "time, end: "},
+		{fields{"end": at(time.Minute)}, ""},
+		{fields{"end": at(-ms)}, "time, end: "},
 	} {
 		if _, ok := c.f["title"]; !ok {
 			c.f["title"] = "shop 4.2"

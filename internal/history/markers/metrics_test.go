@@ -38,8 +38,13 @@ func TestMetrics(t *testing.T) {
 func TestLikeMarkersOfKinds(t *testing.T) {
 	s := open(t, Options{})
 	for i, m := range []Marker{
-		{Kind: "deploy", Title: "v1"}, {Kind: "incident", Title: "v1"}, {Kind: "deploy", Title: "v1"}, {Kind: "deploy", Title: "v2"}, {Kind: "deploy", Title: "v1"},
-		{Kind: "incident", Title: "v1"}, {Kind: "incident", Title: "v1", Time: noon.Add(time.Hour)},
+		{Kind: "deploy", Title: "v1"},
+		{Kind: "incident", Title: "v1"},
+		{Kind: "deploy", Title: "v1"},
+		{Kind: "deploy", Title: "v2"},
+		{Kind: "deploy", Title: "v1"},
+		{Kind: "incident", Title: "v1"},
+		{Kind: "incident", Title: "v1", Time: noon.Add(time.Hour)},
 	} {
 		if m.Time.IsZero() {
 			m.Time = noon.Add(time.Duration(i) * time.Second)

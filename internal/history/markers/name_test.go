@@ -69,10 +69,20 @@ func TestParse(t *testing.T) {
 		name, text string
 		want       int // -1: an error
 	}{
-		{"none", file(1, 0), 0}, {"as many", file(1, 2, 1, 2), 2}, {"more", file(1, 1, 1, 2), 2}, {"fewer", file(1, 2, 1), -1}, {"one twice", file(1, 2, 1, 1), 1},
-		{"another version", file(2, 0), -1}, {"no version", file(0, 0), -1}, {"no header", "", -1}, {"a header that is cut", file(1, 0)[:20], -1},
-		{"a header without its line break", file(1, 0)[:len(file(1, 0))-1], -1}, {"a line that is cut", file(1, 1, 1, 2)[:len(file(1, 1, 1, 2))-5], 1},
-		{"a line that is cut among those of the header", file(1, 2, 1, 2)[:len(file(1, 2, 1, 2))-5], -1}, {"an empty line", file(1, 1, 1) + "\n", -1}, {"another line", file(1, 1, 1) + "x y\n", -1},
+		{"none", file(1, 0), 0},
+		{"as many", file(1, 2, 1, 2), 2},
+		{"more", file(1, 1, 1, 2), 2},
+		{"fewer", file(1, 2, 1), -1},
+		{"one twice", file(1, 2, 1, 1), 1},
+		{"another version", file(2, 0), -1},
+		{"no version", file(0, 0), -1},
+		{"no header", "", -1},
+		{"a header that is cut", file(1, 0)[:20], -1},
+		{"a header without its line break", file(1, 0)[:len(file(1, 0))-1], -1},
+		{"a line that is cut", file(1, 1, 1, 2)[:len(file(1, 1, 1, 2))-5], 1},
+		{"a line that is cut among those of the header", file(1, 2, 1, 2)[:len(file(1, 2, 1, 2))-5], -1},
+		{"an empty line", file(1, 1, 1) + "\n", -1},
+		{"another line", file(1, 1, 1) + "x y\n", -1},
 	} {
 		all, err := parse([]byte(c.text))
 		if (err == nil) != (c.want >= 0) || err == nil && len(all) != c.want {
@@ -93,12 +103,12 @@ func TestBetweenOrder(t *testing.T) {
 	for _, minutes := range []time.Duration{5, 1, 3} {
 		s.Add(Marker{Kind: "deploy", Title: fmt.Sprint(int(minutes)), Time: noon.Add(minutes * time.Minute)})
 	}
-	text := ""
+	var text strings.Builder
 	for _, m := range s.Between(noon, noon.Add(time.Hour), 10) {
-		text += m.Title
+		text.WriteString(m.Title)
 	}
-	if text != "135" {
-		t.Errorf("order: %s", text)
+	if text.String() != "135" {
+		t.Errorf("order: %s", text.String())
 	}
 	before := time.Now()
 	if m := s.Add(Marker{Kind: "deploy", Title: "now"}); m.Time.Before(before.Truncate(time.Millisecond)) || m.Time.After(time.Now()) {

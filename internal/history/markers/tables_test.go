@@ -17,9 +17,22 @@ func TestNames(t *testing.T) {
 		marker, table string
 		want          bool
 	}{
-		{"shop.orders", "shop.orders", true}, {"shop.orders", "SHOP.Orders", true}, {"shop.orders", "orders", true}, {"orders", "shop.orders", true}, {"orders", "orders", true},
-		{"shop.orders", "crm.orders", false}, {"shop.orders", "shop.items", false}, {"orders", "items", false}, {"shop.orders", "items", false}, {"shop.orders", "shop.orders_old", false},
-		{"shop.*", "shop.orders", true}, {"shop.orders", "shop.*", true}, {"shop.*", "crm.orders", false}, {"shop.orders", "crm.*", false}, {"*", "shop.orders", true}, {"shop.*", "orders", true},
+		{"shop.orders", "shop.orders", true},
+		{"shop.orders", "SHOP.Orders", true},
+		{"shop.orders", "orders", true},
+		{"orders", "shop.orders", true},
+		{"orders", "orders", true},
+		{"shop.orders", "crm.orders", false},
+		{"shop.orders", "shop.items", false},
+		{"orders", "items", false},
+		{"shop.orders", "items", false},
+		{"shop.orders", "shop.orders_old", false},
+		{"shop.*", "shop.orders", true},
+		{"shop.orders", "shop.*", true},
+		{"shop.*", "crm.orders", false},
+		{"shop.orders", "crm.*", false},
+		{"*", "shop.orders", true},
+		{"shop.*", "orders", true},
 	} {
 		m := Marker{Tables: []string{"other.none", c.marker}}
 		if got := m.Names([]string{"else.where", c.table}); got != c.want {

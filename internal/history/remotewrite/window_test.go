@@ -34,18 +34,19 @@ func decode(t *testing.T, requests []request) (all []string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := ls.Get("__name__")
+			var text strings.Builder
+			text.WriteString(ls.Get("__name__"))
 			for _, v := range s.Samples {
-				text += fmt.Sprintf(" %v@%d", v.Value, v.Timestamp)
+				text.WriteString(fmt.Sprintf(" %v@%d", v.Value, v.Timestamp))
 			}
 			for _, h := range s.Histograms {
 				if h.IsFloatHistogram() {
-					text += fmt.Sprintf(" f%v@%d", h.ToFloatHistogram().Count, h.Timestamp)
+					text.WriteString(fmt.Sprintf(" f%v@%d", h.ToFloatHistogram().Count, h.Timestamp))
 				} else {
-					text += fmt.Sprintf(" h%v@%d", h.ToIntHistogram().Count, h.Timestamp)
+					text.WriteString(fmt.Sprintf(" h%v@%d", h.ToIntHistogram().Count, h.Timestamp))
 				}
 			}
-			all = append(all, text)
+			all = append(all, text.String())
 		}
 	}
 	slices.Sort(all)
@@ -114,10 +115,14 @@ func TestWindows(t *testing.T) {
 		{"a 0 whose first sample is not complete", 0, 1000, 1999, nil, ""},
 		{"an old 0, no 0, and a metric without", 2 * hour, 2*hour + 1000, 2*hour + 1000, nil, "b 0@5400000 7@7201000|none 8@7201000|tare_digest_info 1@7201000"},
 		{"an old 0 that was sent", 2 * hour, 2*hour + 1000, 2*hour + 1000, []span{{hour, 2 * hour, 2*hour + 1000}}, "b 7@7201000|none 8@7201000|tare_digest_info 1@7201000"},
-		{"histograms, and two samples of 0", 4*hour - 1, 4*hour + 1000, 4*hour + 1000, nil,
-			fmt.Sprintf("f f%v@14401000|h h0@14400000 h%v@14401000|twice 0@14400000 0@14400500 1@14401000", f1, h1)},
-		{"a histogram of 0 that was not sent", 4 * hour, 4*hour + 1000, 4*hour + 1000, nil,
-			fmt.Sprintf("f f%v@14401000|h h0@14400000 h%v@14401000|twice 0@14400000 0@14400500 1@14401000", f1, h1)},
+		{
+			"histograms, and two samples of 0", 4*hour - 1, 4*hour + 1000, 4*hour + 1000, nil,
+			fmt.Sprintf("f f%v@14401000|h h0@14400000 h%v@14401000|twice 0@14400000 0@14400500 1@14401000", f1, h1),
+		},
+		{
+			"a histogram of 0 that was not sent", 4 * hour, 4*hour + 1000, 4*hour + 1000, nil,
+			fmt.Sprintf("f f%v@14401000|h h0@14400000 h%v@14401000|twice 0@14400000 0@14400500 1@14401000", f1, h1),
+		},
 		{"samples of 0 alone", 4*hour - 1, 4*hour + 500, 4*hour + 1000, nil, "h h0@14400000|twice 0@14400000 0@14400500"},
 	} {
 		w := window{from: c.from, to: c.to, until: c.until, earlier: c.earlier, parts: 1}

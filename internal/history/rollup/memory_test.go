@@ -53,8 +53,12 @@ func TestBuffers(t *testing.T) {
 		cap    int
 		reused bool
 	}{
-		{1<<leastBuffer - 1, 1 << leastBuffer, true}, {1 << leastBuffer, 1 << leastBuffer, true}, {1<<leastBuffer + 1, 2 << leastBuffer, true},
-		{1 << (leastBuffer - 1), 1 << (leastBuffer - 1), false}, {1 << mostBuffer, 1 << mostBuffer, true}, {1<<mostBuffer + 1, 0, false},
+		{1<<leastBuffer - 1, 1 << leastBuffer, true},
+		{1 << leastBuffer, 1 << leastBuffer, true},
+		{1<<leastBuffer + 1, 2 << leastBuffer, true},
+		{1 << (leastBuffer - 1), 1 << (leastBuffer - 1), false},
+		{1 << mostBuffer, 1 << mostBuffer, true},
+		{1<<mostBuffer + 1, 0, false},
 	} {
 		b := buffer(c.n)
 		if int64(len(b)) != c.n || c.cap > 0 && cap(b) != c.cap {
@@ -271,8 +275,16 @@ func TestColumnWindow(t *testing.T) {
 		reads int64
 		bytes int64
 	}{
-		{0, 1, 1, PageBytes}, {0, PageBytes, 0, 0}, {PageBytes - 1, 1, 0, 0}, {PageBytes, 1, 1, PageBytes}, {PageBytes - 1, 2, 1, 2 * PageBytes},
-		{0, 2 * PageBytes, 0, 0}, {0, size, 1, size}, {size - 1, 1, 0, 0}, {size, 0, 0, 0}, {5, 0, 0, 0},
+		{0, 1, 1, PageBytes},
+		{0, PageBytes, 0, 0},
+		{PageBytes - 1, 1, 0, 0},
+		{PageBytes, 1, 1, PageBytes},
+		{PageBytes - 1, 2, 1, 2 * PageBytes},
+		{0, 2 * PageBytes, 0, 0},
+		{0, size, 1, size},
+		{size - 1, 1, 0, 0},
+		{size, 0, 0, 0},
+		{5, 0, 0, 0},
 	} {
 		readsBefore, bytesBefore := f.Reads()
 		b, err := column.Bytes(c.at, c.n)

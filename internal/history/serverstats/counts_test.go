@@ -342,13 +342,13 @@ func TestLockWaitsOfRange(t *testing.T) {
 	r.locks.waits = []LockWait{{From: at(0), To: at(10), Table: "a"}, {From: at(20), To: at(30), Table: "b"}, {From: at(25), To: at(40), Table: "c", Waiting: []sqldigest.Digest{{1}}}}
 	r.locks.problem = "unknown"
 	for span, want := range map[[2]int]string{{0, 100}: "cba", {10, 20}: "ba", {11, 19}: "", {-5, 0}: "a", {31, 50}: "c", {41, 50}: "", {-9, -1}: ""} {
-		got := ""
+		var got strings.Builder
 		all, problem := r.LockWaits(at(span[0]), at(span[1]))
 		for _, w := range all {
-			got += w.Table
+			got.WriteString(w.Table)
 		}
-		if got != want || problem != "unknown" {
-			t.Errorf("%v: %s, want %s; %s", span, got, want, problem)
+		if got.String() != want || problem != "unknown" {
+			t.Errorf("%v: %s, want %s; %s", span, got.String(), want, problem)
 		}
 	}
 	before := r.HeapBytes()

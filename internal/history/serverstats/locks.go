@@ -177,7 +177,7 @@ var (
 )
 
 // backupModes are the modes of MariaDB's backup lock that block statements which write.
-var backupModes = []string{ //nolint:gochecknoglobals // constant
+var backupModes = []string{
 	"BACKUP_START", "BACKUP_FLUSH", "BACKUP_WAIT_FLUSH", "BACKUP_WAIT_DDL", "BACKUP_WAIT_COMMIT", "BACKUP_FTWRL1", "BACKUP_FTWRL2", "BACKUP_BLOCK_DDL",
 }
 

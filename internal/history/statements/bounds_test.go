@@ -277,8 +277,10 @@ func TestSeen(t *testing.T) {
 	}
 	var all stmtstats.Counts
 	st.Parts = []StatementPart{
-		{Key: stmtstats.Key{Schema: "b", User: "a", Backend: "a"}}, {Key: stmtstats.Key{Schema: "a", User: "b", Backend: "a"}},
-		{Key: stmtstats.Key{Schema: "a", User: "a", Backend: "b"}}, {Key: stmtstats.Key{Schema: "a", User: "a", Backend: "a"}},
+		{Key: stmtstats.Key{Schema: "b", User: "a", Backend: "a"}},
+		{Key: stmtstats.Key{Schema: "a", User: "b", Backend: "a"}},
+		{Key: stmtstats.Key{Schema: "a", User: "a", Backend: "b"}},
+		{Key: stmtstats.Key{Schema: "a", User: "a", Backend: "a"}},
 		{Key: stmtstats.Key{Schema: "z"}, Totals: Totals{Seconds: 1}},
 	}
 	st.finish(&all, new(stmtstats.Histogram))

@@ -169,35 +169,38 @@ func (r require) sql() string {
 	default:
 		return ""
 	}
-	text := " REQUIRE"
+	var text strings.Builder
+	text.WriteString(" REQUIRE")
 	for _, part := range []struct{ word, value string }{{" ISSUER ", r.issuer}, {" SUBJECT ", r.subject}, {" CIPHER ", r.cipher}} {
 		if part.value != "" {
-			text += part.word + quote(part.value)
+			text.WriteString(part.word + quote(part.value))
 		}
 	}
-	return text
+	return text.String()
 }
 
 func (l limits) sql() string {
-	text := ""
+	var text strings.Builder
 	for _, part := range []struct {
 		word  string
 		value int64
 	}{
-		{" MAX_QUERIES_PER_HOUR ", l.questions}, {" MAX_UPDATES_PER_HOUR ", l.updates},
-		{" MAX_CONNECTIONS_PER_HOUR ", l.connections}, {" MAX_USER_CONNECTIONS ", l.userConnections},
+		{" MAX_QUERIES_PER_HOUR ", l.questions},
+		{" MAX_UPDATES_PER_HOUR ", l.updates},
+		{" MAX_CONNECTIONS_PER_HOUR ", l.connections},
+		{" MAX_USER_CONNECTIONS ", l.userConnections},
 	} {
 		if part.value != 0 {
-			text += part.word + strconv.FormatInt(part.value, 10)
+			text.WriteString(part.word + strconv.FormatInt(part.value, 10))
 		}
 	}
 	if l.statementTime != "" {
-		text += " MAX_STATEMENT_TIME " + l.statementTime
+		text.WriteString(" MAX_STATEMENT_TIME " + l.statementTime)
 	}
-	if text == "" {
+	if text.String() == "" {
 		return ""
 	}
-	return " WITH" + text
+	return " WITH" + text.String()
 }
 
 // Plugins of both vendors.

@@ -186,30 +186,30 @@ func (s *server) nameIn(to *server, n Name) Name {
 }
 
 // define sets the definition in the target.
-func (a *planned) define(here *account, from, to *server) {
-	_, exists := to.accounts[a.name]
+func (p *planned) define(here *account, from, to *server) {
+	_, exists := to.accounts[p.name]
 	for _, problem := range here.problems {
 		if !exists {
-			a.needsHand("%s", problem)
+			p.needsHand("%s", problem)
 		}
 	}
 	if len(here.methods) == 0 && !here.role {
 		return
 	}
 	there, left, why := here.inTarget(from, to)
-	a.definition = there
+	p.definition = there
 	switch {
 	case exists:
 	case why != "":
-		a.needsHand("%s", why)
+		p.needsHand("%s", why)
 	case there.expired && there.lifetime != "":
-		a.needsHand("its password has expired and has a lifetime, which one statement cannot create; %s", byHand)
-	case from.vendor != to.vendor && !hostUnderstood(a.name.Host):
-		a.needsHand("its host is an address with the length of a prefix, which MySQL alone has: create it on the source with a netmask")
-	case to.vendor == dialect.MySQL && len([]rune(a.name.User)) > 32:
-		a.needsHand("MySQL's names of accounts have at most 32 characters; exclude it by option exclude-users")
+		p.needsHand("its password has expired and has a lifetime, which one statement cannot create; %s", byHand)
+	case from.vendor != to.vendor && !hostUnderstood(p.name.Host):
+		p.needsHand("its host is an address with the length of a prefix, which MySQL alone has: create it on the source with a netmask")
+	case to.vendor == dialect.MySQL && len([]rune(p.name.User)) > 32:
+		p.needsHand("MySQL's names of accounts have at most 32 characters; exclude it by option exclude-users")
 	case len(left) > 0:
-		a.note(fmt.Sprintf("%v has no %s", to.vendor, strings.Join(left, ", no ")))
+		p.note(fmt.Sprintf("%v has no %s", to.vendor, strings.Join(left, ", no ")))
 	}
 }
 
@@ -239,20 +239,20 @@ func (s *server) onSchema(n Name, schema string) (granted privileges, exact bool
 }
 
 // schemaGrants plans the privileges on a schema.
-func (a *planned) schemaGrants(from *server, schema string) {
-	granted, exact, patterns, why := from.onSchema(a.source, schema)
+func (p *planned) schemaGrants(from *server, schema string) {
+	granted, exact, patterns, why := from.onSchema(p.source, schema)
 	if why != "" {
-		a.needsHand("%s", why)
+		p.needsHand("%s", why)
 	}
 	if len(granted) == 0 {
 		return
 	}
-	a.grants[level{kind: inventory.Schema, schema: schema}] = maps.Clone(granted)
+	p.grants[level{kind: inventory.Schema, schema: schema}] = maps.Clone(granted)
 	for _, l := range patterns {
 		if exact {
-			a.note(fmt.Sprintf("not carried: its grant on the pattern %s, which has no effect on %s beside the one on that schema", l.schema, schema))
+			p.note(fmt.Sprintf("not carried: its grant on the pattern %s, which has no effect on %s beside the one on that schema", l.schema, schema))
 		} else if slices.ContainsFunc(from.schemas, func(other string) bool { return other != schema && l.on(other, false) }) {
-			a.note(fmt.Sprintf("its grant on the pattern %s, which matches other schemas, too, is made on %s alone", l.schema, schema))
+			p.note(fmt.Sprintf("its grant on the pattern %s, which matches other schemas, too, is made on %s alone", l.schema, schema))
 		}
 	}
 }
@@ -277,9 +277,9 @@ func (p *Plan) objectGrants(a *planned, from *server) {
 }
 
 // translate replaces privileges by those of the target: all of them by all, and others by the same ones.
-func (a *planned) translate(from, to *server) {
+func (p *planned) translate(from, to *server) {
 	left := make(privileges)
-	for l, granted := range a.grants {
+	for l, granted := range p.grants {
 		option := granted[grantOption]
 		delete(granted, grantOption)
 		all := l.column == "" && maps.Equal(granted, from.all[l.kind])
@@ -289,7 +289,7 @@ func (a *planned) translate(from, to *server) {
 		for name := range granted {
 			switch {
 			case !slices.Contains(known, name):
-				a.needsHand("its privilege %s is not understood; exclude it by option exclude-users", name)
+				p.needsHand("its privilege %s is not understood; exclude it by option exclude-users", name)
 			case l.column == "" && !to.all[l.kind][name]:
 				left[name] = true
 				delete(granted, name)
@@ -298,13 +298,13 @@ func (a *planned) translate(from, to *server) {
 		if option {
 			granted[grantOption] = true
 		}
-		a.grants[l] = granted
+		p.grants[l] = granted
 		if len(granted) == 0 {
-			delete(a.grants, l)
+			delete(p.grants, l)
 		}
 	}
 	if len(left) > 0 {
-		a.note("not carried, since the target does not have them: " + strings.Join(slices.Sorted(maps.Keys(left)), ", "))
+		p.note("not carried, since the target does not have them: " + strings.Join(slices.Sorted(maps.Keys(left)), ", "))
 	}
 }
 
@@ -332,32 +332,32 @@ func (p *Plan) listOthers(a *planned, from *server) {
 }
 
 // addRoles plans the roles that an account holds.
-func (a *planned) addRoles(from, to *server, carried map[Name]*planned) {
+func (p *planned) addRoles(from, to *server, carried map[Name]*planned) {
 	var left []string
-	for role, admin := range from.held[a.source] {
+	for role, admin := range from.held[p.source] {
 		r := carried[role]
 		if r == nil {
 			left = append(left, role.String())
 			continue
 		}
 		if to.vendor == dialect.MariaDB && !r.definition.role {
-			a.needsHand("%s is granted to it, which is no role but an account: MariaDB grants roles alone", role)
+			p.needsHand("%s is granted to it, which is no role but an account: MariaDB grants roles alone", role)
 		}
-		a.roles[r.name] = admin
+		p.roles[r.name] = admin
 	}
 	if len(left) > 0 {
 		slices.Sort(left)
-		a.note("not carried: the roles " + strings.Join(left, ", "))
+		p.note("not carried: the roles " + strings.Join(left, ", "))
 	}
-	if here := from.accounts[a.source]; here != nil {
+	if here := from.accounts[p.source]; here != nil {
 		for _, role := range here.defaults {
 			if r := carried[role]; r != nil {
-				a.defaults = append(a.defaults, r.name)
+				p.defaults = append(p.defaults, r.name)
 			}
 		}
 	}
-	if to.vendor == dialect.MariaDB && len(a.defaults) > 1 {
-		a.needsHand("it has %d default roles, MariaDB permits one; %s", len(a.defaults), byHand)
+	if to.vendor == dialect.MariaDB && len(p.defaults) > 1 {
+		p.needsHand("it has %d default roles, MariaDB permits one; %s", len(p.defaults), byHand)
 	}
 }
 

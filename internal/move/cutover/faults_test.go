@@ -344,7 +344,7 @@ func TestHandoverFaults(t *testing.T) {
 				h.must((&record{h.parts[i].state}).recordHandover(t.Context(), h.c, binlog.Position{File: "log.000001", Offset: 4}, p))
 			}
 			h.exec("SET GLOBAL read_only = 1")
-		}, func(place string, err error) {
+		}, func(place string, _ error) {
 			done, err := complete(place+", again", h.new(h.direct), h.direct)
 			if err != nil || done != (first == phaseHanded) {
 				t.Errorf("%s, again: %v, %v", place, done, err)
@@ -395,11 +395,11 @@ func TestHandoverStatements(t *testing.T) {
 	h.must(h.run(h.new(h.through), h.through))
 	seen := make(map[string]bool)
 	for i, sql := range h.proxy.Packets() {
-		if form := statementNumbers.ReplaceAllString(sql, "?"); seen[form] || !ofLock.MatchString(form) {
+		form := statementNumbers.ReplaceAllString(sql, "?")
+		if seen[form] || !ofLock.MatchString(form) {
 			continue
-		} else {
-			seen[form] = true
 		}
+		seen[form] = true
 		reset()
 		h.proxy.Set(i+1, testproxy.Failed)
 		err := h.run(h.new(h.through), h.through)

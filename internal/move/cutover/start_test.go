@@ -228,10 +228,11 @@ func TestReverse(t *testing.T) {
 	s := newSides(t)
 	k := &cut{copied: s.copy("dst")}
 	k.g = newModelGateway(t, s.source.Addr(), s.through.Addr)
-	n := "70"
+	var n strings.Builder
+	n.WriteString("70")
 	for _, name := range []string{"finished", "the window is over", "clients are back"} {
 		back, over := name == "clients are back", name == "the window is over"
-		n += "1"
+		n.WriteString("1")
 		k.reset()
 		s.exec("DELETE FROM " + k.st.Follows())
 		k.g.set(0, "")
@@ -249,8 +250,8 @@ func TestReverse(t *testing.T) {
 			}
 			ending.Go(func() {
 				c := testrows.Connect(t, s.direct)
-				testrows.Exec(t, c, "REPLACE INTO dst.a VALUES (500, "+n+"), (501, "+n+")", "UPDATE dst.a SET n = "+n+" WHERE id = 1")
-				testwait.Until(t, "the rows to come back", func() bool { return len(testrows.Column(t, c, "SELECT id FROM src.a WHERE n = "+n)) == 3 })
+				testrows.Exec(t, c, "REPLACE INTO dst.a VALUES (500, "+n.String()+"), (501, "+n.String()+")", "UPDATE dst.a SET n = "+n.String()+" WHERE id = 1")
+				testwait.Until(t, "the rows to come back", func() bool { return len(testrows.Column(t, c, "SELECT id FROM src.a WHERE n = "+n.String())) == 3 })
 				if k.phase() != phaseReversing {
 					t.Errorf("%s: the record is %q", name, k.phase())
 				}

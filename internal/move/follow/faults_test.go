@@ -86,10 +86,10 @@ func (l *scriptedLog) Next(ctx context.Context, b *binlog.ChangeBatch) error {
 
 func (*scriptedLog) Close() error { return nil }
 
-// addTo appends a change of the first table to b.
-func (c *changeBatch) addTo(b *binlog.ChangeBatch, before, after mysqlwire.TextRow) {
-	c.add(0, before, after)
-	*b = c.ChangeBatch
+// addTo appends a change of the first table, and has all be the batch.
+func (b *changeBatch) addTo(all *binlog.ChangeBatch, before, after mysqlwire.TextRow) {
+	b.add(0, before, after)
+	*all = b.ChangeBatch
 }
 
 // TestTargetFaults has a fault of each kind at each of a follower's packets to its target in turn, with one writer and with several. The target has all rows and the position of all, or the follower

@@ -21,13 +21,15 @@ var (
 )
 
 // sqlModes are all modes of MySQL 5.7 to 9.7 and MariaDB 10.2 to 11.8, as both list them for sql_mode.
+//
+//nolint:gochecknoglobals // a list
 var sqlModes = strings.Fields(`REAL_AS_FLOAT PIPES_AS_CONCAT ANSI_QUOTES IGNORE_SPACE IGNORE_BAD_TABLE_OPTIONS
 	NOT_USED NOT_USED_9 NOT_USED_10 NOT_USED_11 NOT_USED_12 NOT_USED_13 NOT_USED_14 NOT_USED_15 NOT_USED_16 NOT_USED_17
 	NOT_USED_18 NOT_USED_29 ONLY_FULL_GROUP_BY NO_UNSIGNED_SUBTRACTION NO_DIR_IN_CREATE POSTGRESQL ORACLE MSSQL DB2 MAXDB
 	NO_KEY_OPTIONS NO_TABLE_OPTIONS NO_FIELD_OPTIONS MYSQL323 MYSQL40 ANSI NO_AUTO_VALUE_ON_ZERO NO_BACKSLASH_ESCAPES
 	STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE INVALID_DATES ALLOW_INVALID_DATES
 	ERROR_FOR_DIVISION_BY_ZERO TRADITIONAL NO_AUTO_CREATE_USER HIGH_NOT_PRECEDENCE NO_ENGINE_SUBSTITUTION
-	PAD_CHAR_TO_FULL_LENGTH EMPTY_STRING_IS_NULL SIMULTANEOUS_ASSIGNMENT TIME_ROUND_FRACTIONAL TIME_TRUNCATE_FRACTIONAL`) //nolint:gochecknoglobals // a constant list
+	PAD_CHAR_TO_FULL_LENGTH EMPTY_STRING_IS_NULL SIMULTANEOUS_ASSIGNMENT TIME_ROUND_FRACTIONAL TIME_TRUNCATE_FRACTIONAL`)
 
 // check returns an error unless the settings are values that a server has.
 func (c *Context) check() error {
@@ -194,14 +196,14 @@ func (h *header) single() error {
 
 // definer checks that the definer is the one that the inventory lists.
 func (h *header) definer() error {
-	given := ""
+	var given strings.Builder
 	if h.accept("DEFINER", "=") {
 		for h.tok.Kind != sqldigest.KindEOF {
 			part := sqldigest.Unquote(strings.TrimPrefix(h.word(), "@"))
 			if strings.HasPrefix(h.word(), "@") && len(h.word()) > 0 {
-				given += "@"
+				given.WriteString("@")
 			}
-			given += part
+			given.WriteString(part)
 			end := h.tok.End
 			h.next()
 			if h.tok.Start != end || h.tok.Kind == sqldigest.KindKeyword {
@@ -209,8 +211,8 @@ func (h *header) definer() error {
 			}
 		}
 	}
-	if strings.TrimSuffix(given, "@") != strings.TrimSuffix(h.o.Definer, "@") {
-		return fmt.Errorf("its definer is %.80q, listed is %.80q", given, h.o.Definer)
+	if strings.TrimSuffix(given.String(), "@") != strings.TrimSuffix(h.o.Definer, "@") {
+		return fmt.Errorf("its definer is %.80q, listed is %.80q", given.String(), h.o.Definer)
 	}
 	return nil
 }

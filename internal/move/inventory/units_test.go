@@ -68,8 +68,12 @@ func TestInventoryTexts(t *testing.T) {
 
 	before := func() *Inventory {
 		return &Inventory{Objects: []*Object{
-			{Kind: Schema, Schema: "s", Collation: "c"}, {Kind: Table, Schema: "s", Name: "t"}, {Kind: View, Schema: "s", Name: "v", Definition: "d"}, {Kind: Sequence, Schema: "s", Name: "q", Definition: "d"},
-			{Kind: Account, Name: "u"}, {Kind: Table, Schema: "s", Name: binlog.HeartbeatTable},
+			{Kind: Schema, Schema: "s", Collation: "c"},
+			{Kind: Table, Schema: "s", Name: "t"},
+			{Kind: View, Schema: "s", Name: "v", Definition: "d"},
+			{Kind: Sequence, Schema: "s", Name: "q", Definition: "d"},
+			{Kind: Account, Name: "u"},
+			{Kind: Table, Schema: "s", Name: binlog.HeartbeatTable},
 		}}
 	}
 	for what, c := range map[string]struct {

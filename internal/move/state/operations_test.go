@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/taredb/tare/internal/move/tabledef"
@@ -53,11 +54,11 @@ func (f *faults) operations() []operation {
 		}},
 		{name: "Jobs", want: "dst.a from source: copying, 2 chunks, 1 copied, 3 rows, 2 indexes, all cut false; dst.m from source 1 from source: copying, 1 chunks, 0 copied, 0 rows, 0 indexes, all cut true; ", call: func(ctx context.Context, c conn) (any, error) {
 			jobs, err := Jobs(ctx, c, "_tare")
-			text := ""
+			var text strings.Builder
 			for _, j := range jobs {
-				text += fmt.Sprintf("%s from %s: %s, %d chunks, %d copied, %d rows, %d indexes, all cut %v; ", j.Target, j.Source, j.Phase, j.Chunks, j.Copied, j.Rows, j.Indexes, j.AllCut)
+				text.WriteString(fmt.Sprintf("%s from %s: %s, %d chunks, %d copied, %d rows, %d indexes, all cut %v; ", j.Target, j.Source, j.Phase, j.Chunks, j.Copied, j.Rows, j.Indexes, j.AllCut))
 			}
-			return text, err
+			return text.String(), err
 		}},
 		{name: "MustRead", call: func(ctx context.Context, c conn) (any, error) {
 			return none(MustRead(ctx, c, "SELECT source FROM "+st.Tables()+RowsOf(a), "source"))

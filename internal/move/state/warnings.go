@@ -40,7 +40,8 @@ var allowedWarnings = [...]allowedWarning{
 	}},
 	// ER_WARN_DEPRECATED_DATETIME_DELIMITER and ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER, MySQL: a text that becomes a date has other
 	// delimiters than - and :, which an ALTER TABLE accepts with this warning.
-	{"4095", RowsWritten, isConvertedText}, {"4096", RowsWritten, isConvertedText},
+	{"4095", RowsWritten, isConvertedText},
+	{"4096", RowsWritten, isConvertedText},
 	// ER_DEPRECATED_UTF8_ALIAS, MySQL before 8.0.30: likewise, for a column with the character set that it
 	// calls utf8.
 	{"3719", RowsWritten | KeysDeleted, func(c *rowstream.Column, text string) bool {

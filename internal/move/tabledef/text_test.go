@@ -12,8 +12,20 @@ func TestTextValue(t *testing.T) {
 		charset, text string
 		ok            bool
 	}{
-		{"binary", "\xff\U0001f600", true}, {"utf8mb4", "é\U0001f600", true}, {"utf8mb4", "\xff", false}, {"utf8mb3", "\uffff", true}, {"utf8mb3", "\U00010000", false}, {"utf8", "\U00010000", false},
-		{"utf8", "é", true}, {"latin1", "~", true}, {"latin1", "\x7f", false}, {"latin1", "é", false}, {"utf16", "a", false}, {"ucs2", "a", false}, {"utf32", "a", false}, {"utf16le", "", false},
+		{"binary", "\xff\U0001f600", true},
+		{"utf8mb4", "é\U0001f600", true},
+		{"utf8mb4", "\xff", false},
+		{"utf8mb3", "\uffff", true},
+		{"utf8mb3", "\U00010000", false},
+		{"utf8", "\U00010000", false},
+		{"utf8", "é", true},
+		{"latin1", "~", true},
+		{"latin1", "\x7f", false},
+		{"latin1", "é", false},
+		{"utf16", "a", false},
+		{"ucs2", "a", false},
+		{"utf32", "a", false},
+		{"utf16le", "", false},
 	} {
 		k := &constantKind{text: tt.charset}
 		v, err := k.textValue(sqlparser.NewStrLiteral(tt.text))

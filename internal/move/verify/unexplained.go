@@ -22,19 +22,20 @@ type UnexplainedError struct {
 
 // Error returns both checksums and the range.
 func (e *UnexplainedError) Error() string {
-	text := fmt.Sprintf("sums differ, rows do not: chunk %d of %s (%s): the source has %v, the target %v", e.Chunk, e.Table, e.keys(), e.Source, e.Target)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("sums differ, rows do not: chunk %d of %s (%s): the source has %v, the target %v", e.Chunk, e.Table, e.keys(), e.Source, e.Target))
 	if e.Mismatches > 0 {
-		text += fmt.Sprintf(", which the %d differing rows do not explain", e.Mismatches)
+		text.WriteString(fmt.Sprintf(", which the %d differing rows do not explain", e.Mismatches))
 	}
 	for _, side := range []struct {
 		name           string
 		summed, listed rowstream.Checksum
 	}{{"source", e.Source, e.SourceRows}, {"target", e.Target, e.TargetRows}} {
 		if side.summed != side.listed {
-			text += fmt.Sprintf("; the rows that the %s returns in the same snapshot are %v", side.name, side.listed)
+			text.WriteString(fmt.Sprintf("; the rows that the %s returns in the same snapshot are %v", side.name, side.listed))
 		}
 	}
-	return text + "; compare the rows of this range by hand: an index of one side may be damaged (CHECK TABLE)"
+	return text.String() + "; compare the rows of this range by hand: an index of one side may be damaged (CHECK TABLE)"
 }
 
 func (e *UnexplainedError) keys() string {

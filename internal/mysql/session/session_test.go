@@ -42,8 +42,10 @@ func TestOpen(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", user, err)
 				}
-				for name, want := range map[string]string{"sql_select_limit": "18446744073709551615", "autocommit": "1", "completion_type": "NO_CHAIN",
-					"sql_safe_updates": "0", "wait_timeout": "86400", "innodb_lock_wait_timeout": "3"} {
+				for name, want := range map[string]string{
+					"sql_select_limit": "18446744073709551615", "autocommit": "1", "completion_type": "NO_CHAIN",
+					"sql_safe_updates": "0", "wait_timeout": "86400", "innodb_lock_wait_timeout": "3",
+				} {
 					if got := value(t, c, name); got != want {
 						t.Errorf("%s: %s is %s, want %s", user, name, got, want)
 					}

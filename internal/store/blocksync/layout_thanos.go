@@ -28,7 +28,7 @@ func (t thanosLayout) list(ctx context.Context, _ string) (listing, error) {
 			f := l.block(id)
 			f.saw |= sawFiles
 			f.file(file)
-			if below := strings.TrimSuffix(file, "/"+metaName); below != file {
+			if below, ok := strings.CutSuffix(file, "/"+metaName); ok {
 				l.addStranger(path.Join(dir, below) + "/")
 			}
 		case dir == "debug" && nested: // Thanos' compactor keeps copies of meta.json there

@@ -29,13 +29,12 @@ func (l *listing) addOdd(name string, reason SkipReason, detail string) {
 	}
 }
 
-// addStranger classifies an entry of a directory of blocks that is no block. It returns false if the entry does not
-// look like one.
-func (l *listing) addStranger(name string) bool {
+// addStranger adds an entry of a directory of blocks that is no block, if it looks like one.
+func (l *listing) addStranger(name string) {
 	trimmed, isDir := strings.CutSuffix(name, "/")
 	for part := range strings.SplitSeq(trimmed, "/") {
 		if part == "." || part == ".." { // could lead out of a file bucket
-			return false
+			return
 		}
 	}
 	base := path.Base(trimmed)
@@ -50,10 +49,7 @@ func (l *listing) addStranger(name string) bool {
 		l.addOdd(trimmed, SkipNoDirectory, "it is a link that leads nowhere or into itself, or a file")
 	case isDir:
 		l.addOdd(trimmed, SkipMisnamed, "")
-	default:
-		return false
 	}
-	return true
 }
 
 // skipOdd lists the odd entries as skipped blocks. Of those that are known by a meta.json, the file has their times. In a

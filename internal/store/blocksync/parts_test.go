@@ -73,8 +73,14 @@ func TestTimeRanges(t *testing.T) {
 	}
 	s := &Syncer{options: Options{Times: r}}
 	for _, c := range [][4]int64{
-		{0, 5000, 1000, 2000}, {1500, 1600, 1500, 1600}, {1000, 2000, 1000, 2000}, {0, 999, math.MaxInt64, math.MinInt64}, {2001, 5000, math.MaxInt64, math.MinInt64}, {2000, 2000, 2000, 2000},
-		{1600, 1500, 1600, 1500}, {5000, 0, 5000, 0},
+		{0, 5000, 1000, 2000},
+		{1500, 1600, 1500, 1600},
+		{1000, 2000, 1000, 2000},
+		{0, 999, math.MaxInt64, math.MinInt64},
+		{2001, 5000, math.MaxInt64, math.MinInt64},
+		{2000, 2000, 2000, 2000},
+		{1600, 1500, 1600, 1500},
+		{5000, 0, 5000, 0},
 	} {
 		if from, to := s.Clip(c[0], c[1]); from != c[2] || to != c[3] {
 			t.Errorf("%d to %d: %d to %d", c[0], c[1], from, to)
@@ -114,8 +120,16 @@ func TestOverlaps(t *testing.T) {
 		mint, maxt int64
 		want       bool
 	}{
-		{b, 0, 9, false}, {b, 0, 10, true}, {b, 19, 30, true}, {b, 20, 30, false}, {b, 12, 13, true}, {b, 0, 30, true}, {blockTimes{}, 0, 1, true},
-		{blockTimes{known: true, mint: 10, maxt: 10}, 10, 10, true}, {blockTimes{known: true, mint: 10, maxt: 10}, 11, 12, false}, {blockTimes{known: true, mint: 10, maxt: 10}, 0, 9, false},
+		{b, 0, 9, false},
+		{b, 0, 10, true},
+		{b, 19, 30, true},
+		{b, 20, 30, false},
+		{b, 12, 13, true},
+		{b, 0, 30, true},
+		{blockTimes{}, 0, 1, true},
+		{blockTimes{known: true, mint: 10, maxt: 10}, 10, 10, true},
+		{blockTimes{known: true, mint: 10, maxt: 10}, 11, 12, false},
+		{blockTimes{known: true, mint: 10, maxt: 10}, 0, 9, false},
 	} {
 		if got := c.b.overlaps(c.mint, c.maxt); got != c.want {
 			t.Errorf("%s and %d to %d: %v", c.b, c.mint, c.maxt, got)

@@ -164,7 +164,7 @@ func isEmpty(path string) bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	_, err = f.Readdirnames(1)
 	return err == io.EOF || errors.Is(err, fs.ErrNotExist) //nolint:errorlint // as os.File says
 }

@@ -245,7 +245,7 @@ func (b checkedBucket) IterWithAttributes(ctx context.Context, dir string, f fun
 }
 
 // s3Pager is that of both versions of S3's ListObjects.
-var s3Pager = pager{
+var s3Pager = pager{ //nolint:gochecknoglobals // a table
 	request: func(r *http.Request) (prefix, token string, ok bool) {
 		q := r.URL.Query()
 		return q.Get("prefix"), q.Get(s3Token(q)), q.Has("delimiter")

@@ -113,8 +113,15 @@ func TestPageChecks(t *testing.T) {
 		names       []string
 		ok          bool
 	}{
-		{"", "1", []string{"a", "b"}, true}, {"", "1", []string{"a", "b"}, true}, {"1", "2", []string{"c"}, true}, {"2", "3", nil, true}, {"3", "4", nil, true},
-		{"4", "5", []string{"c", "d"}, false}, {"4", "1", []string{"d"}, false}, {"4", "4", []string{"d"}, false}, {"4", "", []string{"d"}, true},
+		{"", "1", []string{"a", "b"}, true},
+		{"", "1", []string{"a", "b"}, true},
+		{"1", "2", []string{"c"}, true},
+		{"2", "3", nil, true},
+		{"3", "4", nil, true},
+		{"4", "5", []string{"c", "d"}, false},
+		{"4", "1", []string{"d"}, false},
+		{"4", "4", []string{"d"}, false},
+		{"4", "", []string{"d"}, true},
 	} {
 		if err := s.add(c.token, &page{names: c.names, next: c.next}); (err == nil) != c.ok {
 			t.Errorf("page %d: %v", i, err)

@@ -137,8 +137,11 @@ func follow(t *testing.T, path string, p Problem) {
 func TestGrouped(t *testing.T) {
 	warning := func(what, why string) Problem { return Problem{What: what, Why: why, Warning: true, key: what} }
 	got := Grouped([]Problem{
-		warning("A.a", "an any: see A.a"), {What: "C", Why: "refused"}, warning("B.b", "an any: see B.b"), warning("D.d", "another"),
-		{What: "C", Why: "refused"}, warning("E.e", "an any: see E.e"), warning("F.f", "an any: see F.f"), warning("G.g", "an any: see G.g"),
+		warning("A.a", "an any: see A.a"),
+		{What: "C", Why: "refused"},
+		warning("B.b", "an any: see B.b"), warning("D.d", "another"),
+		{What: "C", Why: "refused"},
+		warning("E.e", "an any: see E.e"), warning("F.f", "an any: see F.f"), warning("G.g", "an any: see G.g"),
 	})
 	var lines []string
 	for _, p := range got {

@@ -256,7 +256,7 @@ const manyThere = 5
 
 // valuesOfStandard are the documented types behind empty interfaces of the standard library.
 //
-//nolint:gochecknoglobals // a table
+
 var valuesOfStandard = map[string]string{
 	"database/sql/driver.Value": "time.Time, " + listBasic,
 	"encoding/json.Token":       "encoding/json.Delim, encoding/json.Number, " + listBasic,

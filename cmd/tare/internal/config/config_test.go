@@ -347,11 +347,12 @@ func TestReload(t *testing.T) {
 	}
 	const rule = "    - {name: %s, action: block, types: [%s]}\n"
 	rules := func(pairs ...string) string {
-		text := "serve:\n  rules:\n"
+		var text strings.Builder
+		text.WriteString("serve:\n  rules:\n")
 		for i := 0; i < len(pairs); i += 2 {
-			text += fmt.Sprintf(rule, pairs[i], pairs[i+1])
+			text.WriteString(fmt.Sprintf(rule, pairs[i], pairs[i+1]))
 		}
-		return text
+		return text.String()
 	}
 	write(rules("a", "ddl", "b", "set", "c", "do"))
 	c := config.NewServe()

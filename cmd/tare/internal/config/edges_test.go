@@ -140,10 +140,23 @@ func TestValues(t *testing.T) {
 		name, text string
 		good       bool
 	}{
-		{"map-collation", "utf8mb4_0900_ai_ci=utf8mb4_az09_ci", true}, {"map-collation", "a=z", true}, {"map-collation", "a=0", true}, {"map-collation", "a=9", true}, {"map-collation", "a=_", true},
-		{"map-collation", "a=", false}, {"map-collation", "=a", false}, {"map-collation", "a=A", false}, {"map-collation", "a=`", false}, {"map-collation", "a={", false},
-		{"map-collation", "a=/", false}, {"map-collation", "a=:", false}, {"map-collation", "a-b=a", false},
-		{"workers", "1", true}, {"workers", "0", false}, {"chunk-bytes", "1024", true}, {"chunk-bytes", "1023", false},
+		{"map-collation", "utf8mb4_0900_ai_ci=utf8mb4_az09_ci", true},
+		{"map-collation", "a=z", true},
+		{"map-collation", "a=0", true},
+		{"map-collation", "a=9", true},
+		{"map-collation", "a=_", true},
+		{"map-collation", "a=", false},
+		{"map-collation", "=a", false},
+		{"map-collation", "a=A", false},
+		{"map-collation", "a=`", false},
+		{"map-collation", "a={", false},
+		{"map-collation", "a=/", false},
+		{"map-collation", "a=:", false},
+		{"map-collation", "a-b=a", false},
+		{"workers", "1", true},
+		{"workers", "0", false},
+		{"chunk-bytes", "1024", true},
+		{"chunk-bytes", "1023", false},
 	} {
 		_, err := config.NewCopy().Load(config.Input{Flags: good(map[string]string{c.name: c.text})})
 		if (err == nil) != c.good {
@@ -172,9 +185,13 @@ func TestHTTPOff(t *testing.T) {
 		flags map[string]string
 		good  bool
 	}{
-		{map[string]string{"http": "0.0.0.0:1"}, false}, {map[string]string{"http": "127.0.0.1:1"}, true},
-		{map[string]string{"http": "0.0.0.0:1", "web-config-file": "f"}, true}, {map[string]string{"http": "0.0.0.0:1", "web-accounts-file": "f"}, true},
-		{map[string]string{"http": "off"}, true}, {map[string]string{"http-max-connections": "2"}, true}, {map[string]string{"http-max-connections": "1"}, false},
+		{map[string]string{"http": "0.0.0.0:1"}, false},
+		{map[string]string{"http": "127.0.0.1:1"}, true},
+		{map[string]string{"http": "0.0.0.0:1", "web-config-file": "f"}, true},
+		{map[string]string{"http": "0.0.0.0:1", "web-accounts-file": "f"}, true},
+		{map[string]string{"http": "off"}, true},
+		{map[string]string{"http-max-connections": "2"}, true},
+		{map[string]string{"http-max-connections": "1"}, false},
 	} {
 		if _, err := config.NewServe().Load(config.Input{Flags: c.flags}); (err == nil) != c.good {
 			t.Errorf("%v: %v", c.flags, err)

@@ -29,8 +29,6 @@ func (k *ServerKey) validate() error {
 	return nil
 }
 
-func (k *ServerKey) given() bool { return k.file != "" || k.request }
-
 // Load reads the file of the key.
 func (k *ServerKey) Load() (key mysqlconn.ServerKey, err error) {
 	key = mysqlconn.ServerKey{Request: k.request, Options: [2]string{"--" + k.prefix + "-public-key", "--" + k.prefix + "-get-public-key"}}

@@ -61,12 +61,6 @@ func (s *Set) Lookup(name string) *Option {
 	return nil
 }
 
-// given reports whether an option's value is no default. label is the prefix of an error about it.
-func (s *Set) given(name string) (label string, given bool) {
-	o := s.Lookup(name)
-	return o.origin.label(name), o.origin.Kind != FromDefault
-}
-
 // Input is the input of Load, in addition to the defaults.
 type Input struct {
 	Flags   map[string]string // by option name: the given flags

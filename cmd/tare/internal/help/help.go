@@ -175,7 +175,7 @@ func paragraphs(text string, width int) string {
 func wrap(text string, width int) []string {
 	var lines []string
 	line, n := "", 0
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		length := len([]rune(word))
 		if line != "" && n+1+length > width {
 			lines = append(lines, line)

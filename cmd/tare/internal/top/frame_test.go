@@ -80,7 +80,7 @@ func TestFrameOfManyStatements(t *testing.T) {
 		for i := range f.Rows {
 			l := &f.Rows[i]
 			var n int
-			fmt.Sscan(l.Digest, &n)
+			_, _ = fmt.Sscan(l.Digest, &n)
 			if l.Known && seen[l.Digest] {
 				if want := (g.rows[n].Counts.Seconds - before[n].Counts.Seconds) / f.Over.Seconds(); f.Over >= window && math.Abs(l.Load-want) > 1e-6 && len(h.readings[0].rows) < maxKept && h.readings[0].rows[l.Key].at.Equal(h.readings[0].at) {
 					t.Fatalf("round %d: statement %d has the load %v over %v, want %v", round, n, l.Load, f.Over, want)

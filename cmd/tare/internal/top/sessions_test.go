@@ -15,8 +15,10 @@ func someSessions() *Sessions {
 	return &Sessions{
 		Dropped: 3,
 		Sessions: []Session{
-			{Session: 7, Command: 40, Connection: 70, User: "app", Client: "10.0.0.7:4711", Schema: "shop", State: "waiting-for-backend", Name: "Query", Seconds: 12.5, Text: "UPDATE t\x1b[2J", TextCut: true, Transaction: 30,
-				Waits: &Block{Kind: "row", Table: "shop.t", Connection: 80, User: "batch", State: "idle-in-transaction"}},
+			{
+				Session: 7, Command: 40, Connection: 70, User: "app", Client: "10.0.0.7:4711", Schema: "shop", State: "waiting-for-backend", Name: "Query", Seconds: 12.5, Text: "UPDATE t\x1b[2J", TextCut: true, Transaction: 30,
+				Waits: &Block{Kind: "row", Table: "shop.t", Connection: 80, User: "batch", State: "idle-in-transaction"},
+			},
 			{Session: 8, Command: 2, Connection: 80, User: "batch", State: "idle-in-transaction", Seconds: 900, Digest: "02ab", Transaction: 1000},
 		},
 		Transactions: []Session{{Session: 8, Command: 2, Connection: 80, User: "batch", State: "idle-in-transaction", Seconds: 900, Digest: "02ab", Transaction: 1000}},
