@@ -120,7 +120,7 @@ func TestLogLimit(t *testing.T) {
 		time.Sleep(logWindow - 1)
 		l.log(log, "event")
 		lines(0, "")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		for range logLines + 1 {
 			l.log(log, "event", "n", 1)
 		}
@@ -148,7 +148,7 @@ func TestBlockedUsers(t *testing.T) {
 		if b.of("a") == nil {
 			t.Error("a user is blocked for too short a time")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if b.of("a") != nil || len(b.until) != 0 {
 			t.Errorf("a user is blocked for too long: %v", b.until)
 		}

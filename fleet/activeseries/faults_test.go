@@ -27,7 +27,7 @@ func TestCutBodies(t *testing.T) {
 	} {
 		for _, by := range []Implementation{Strict, Stdlib} {
 			whole := decode(t, NewDecoder(by), bytes.NewReader(c.body))
-			if _, reported := errors.AsType[*ReportedError](whole.err); reported != c.reported || !reported && whole.err != nil && whole.err != io.EOF {
+			if _, reported := errors.AsType[*ReportedError](whole.err); reported != c.reported || !reported && whole.err != nil && whole.err != io.EOF { //nolint:errorlint // as Decoder says
 				t.Errorf("%s by %s: %v", name, by, whole.err)
 			}
 			for n := range c.body {
@@ -86,8 +86,16 @@ func TestErrorTexts(t *testing.T) {
 		a, b error
 		want bool
 	}{
-		{nil, nil, true}, {io.EOF, nil, false}, {nil, io.EOF, false}, {io.EOF, io.ErrClosedPipe, true}, {a, a, true}, {a, b, false}, {a, nil, false}, {io.EOF, a, false},
-		{a, &ReportedError{Type: "u", Text: "x"}, false}, {a, &ReportedError{Type: "t", Text: "x", Shard: "1"}, true},
+		{nil, nil, true},
+		{io.EOF, nil, false},
+		{nil, io.EOF, false},
+		{io.EOF, io.ErrClosedPipe, true},
+		{a, a, true},
+		{a, b, false},
+		{a, nil, false},
+		{io.EOF, a, false},
+		{a, &ReportedError{Type: "u", Text: "x"}, false},
+		{a, &ReportedError{Type: "t", Text: "x", Shard: "1"}, true},
 	} {
 		if got := sameFailure(c.a, c.b); got != c.want {
 			t.Errorf("%v and %v: %v", c.a, c.b, got)

@@ -152,7 +152,7 @@ func (p *Plain) end() error {
 // open reads the start of an object or array, or all of another value, and returns its kind.
 func (p *Plain) open() (jsontext.Kind, error) {
 	t, err := p.dec.ReadToken()
-	if err == io.EOF {
+	if err == io.EOF { //nolint:errorlint // as jsontext says
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
@@ -335,7 +335,7 @@ func (u *utf8Reader) fill() {
 	switch rest := u.buf[u.valid:]; {
 	case utf8.FullRune(rest):
 		u.err = errUTF8
-	case len(rest) > 0 && err == io.EOF: //nolint:errorlint // as io.Reader says
+	case len(rest) > 0 && err == io.EOF:
 		u.err = io.ErrUnexpectedEOF // within a code point
 	}
 }

@@ -68,7 +68,7 @@ func bodyWarnings(name string, value json.RawMessage) ([]string, error) {
 	}
 	d := activeseries.NewDecoder(activeseries.Stdlib)
 	d.Reset(io.MultiReader(strings.NewReader("{"), bytes.NewReader(quoted), strings.NewReader(":"), bytes.NewReader(bytes.ToValidUTF8(value, []byte("\ufffd"))), strings.NewReader(`,"data":null}`)))
-	if _, _, err = d.Next(); err == io.EOF { // wrapped, it is an error of reading and no end
+	if _, _, err = d.Next(); err == io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
 		err = nil
 	}
 	return d.Warnings(), err

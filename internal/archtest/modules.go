@@ -106,7 +106,7 @@ func (t *Tree) linkedModules(system, tags string) (map[string][]string, error) {
 
 // checkApart checks that the packages below sizegen, tests included, import the standard library and each other alone, so that
 // they can be a module without requirements. Its subjects stay behind.
-func checkApart(t *Tree) (findings []Finding, _ error) {
+func checkApart(t *Tree) (findings []Finding, _ error) { //nolint:unparam // as the other checks
 	const except = apart + "/internal/subjects"
 	for _, p := range t.Packages {
 		from, _ := t.short(p.ImportPath)

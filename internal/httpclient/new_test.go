@@ -51,7 +51,7 @@ func TestNew(t *testing.T) {
 		{o: Options{URL: "localhost:80", Token: "secret"}, auth: "Bearer secret", host: "localhost:80"},
 	} {
 		got, err := New(c.o)
-		if _, clear := c.want.(*ClearTextError); clear {
+		if _, clear := c.want.(*ClearTextError); clear { //nolint:errorlint // what the case has, not wrapped
 			if e, ok := errors.AsType[*ClearTextError](err); !ok || *e != *wantClear {
 				t.Errorf("%+v: %v, want %v", c.o, err, wantClear)
 			}

@@ -65,7 +65,7 @@ func (d *database) jsonRows(table, js string) []string {
 	types.WriteString("JSON_TYPE(" + js + ")")
 	for i := range jsonParts {
 		for _, path := range []string{"", ".k", "[0]"} {
-			types.WriteString(fmt.Sprintf(", JSON_TYPE(JSON_EXTRACT(%s, '$[%d]%s'))", js, i, path))
+			fmt.Fprintf(&types, ", JSON_TYPE(JSON_EXTRACT(%s, '$[%d]%s'))", js, i, path)
 		}
 	}
 	d.exec("CREATE OR REPLACE VIEW " + d.schema + ".typed AS SELECT CAST(id AS CHAR) AS id, CAST(" + js + " AS CHAR) AS text, CONCAT_WS(' ', " + types.String() + ") AS types, n FROM " + d.schema + "." + table)

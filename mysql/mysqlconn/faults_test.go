@@ -148,7 +148,7 @@ func operations() []operation {
 			return []reply{{1, [][]byte{affected(caps, 3, 0, "")}}}
 		}, run: on(func(ctx context.Context, c *Client) (string, error) {
 			return shown(c.ExecStream(ctx, 6, func(write func([]byte) error) error {
-				return errors.Join(write([]byte("SEL")), write([]byte("ECT")))
+				return errors.Join(write([]byte("SEL")), write([]byte("ECT"))) //nolint:misspell // a part of SELECT
 			}))
 		})},
 		{name: "Pipeline", several: true, want: "[0:1-2 0:3- 1:5-6]", replies: func(caps mysqlwire.Capability) []reply {
@@ -206,7 +206,7 @@ func operations() []operation {
 			for {
 				row, err := r.Next()
 				if err != nil {
-					if _, again := r.Next(); again != err {
+					if _, again := r.Next(); again != err { //nolint:errorlint // not wrapped
 						return "", fmt.Errorf("after %w: %w", err, again)
 					}
 					break

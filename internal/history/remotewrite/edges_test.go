@@ -364,11 +364,17 @@ func TestParseResponse(t *testing.T) {
 		header      [2]string
 		least, most time.Duration
 	}{
-		{[2]string{"Retry-After", ""}, 0, 0}, {[2]string{"Retry-After", "0"}, 0, 0}, {[2]string{"Retry-After", "-1"}, 0, 0},
-		{[2]string{"Retry-After", "1"}, time.Second, time.Second}, {[2]string{"Retry-After", "299"}, 299 * time.Second, 299 * time.Second},
-		{[2]string{"Retry-After", "301"}, maxRetryAfter, maxRetryAfter}, {[2]string{"Retry-After", "9223372036854775807"}, maxRetryAfter, maxRetryAfter},
-		{[2]string{"Retry-After", in(-time.Hour)}, 0, 0}, {[2]string{"Retry-After", in(time.Hour)}, maxRetryAfter, maxRetryAfter},
-		{[2]string{"Retry-After", in(time.Minute)}, 30 * time.Second, time.Minute}, {[2]string{"Retry-After", "soon"}, 0, 0},
+		{[2]string{"Retry-After", ""}, 0, 0},
+		{[2]string{"Retry-After", "0"}, 0, 0},
+		{[2]string{"Retry-After", "-1"}, 0, 0},
+		{[2]string{"Retry-After", "1"}, time.Second, time.Second},
+		{[2]string{"Retry-After", "299"}, 299 * time.Second, 299 * time.Second},
+		{[2]string{"Retry-After", "301"}, maxRetryAfter, maxRetryAfter},
+		{[2]string{"Retry-After", "9223372036854775807"}, maxRetryAfter, maxRetryAfter},
+		{[2]string{"Retry-After", in(-time.Hour)}, 0, 0},
+		{[2]string{"Retry-After", in(time.Hour)}, maxRetryAfter, maxRetryAfter},
+		{[2]string{"Retry-After", in(time.Minute)}, 30 * time.Second, time.Minute},
+		{[2]string{"Retry-After", "soon"}, 0, 0},
 	} {
 		got := parseResponse(&http.Response{StatusCode: 503, Header: http.Header{c.header[0]: {c.header[1]}}}, []byte(" text\xff\n"))
 		if got.retryAfter < c.least || got.retryAfter > c.most || got.status != 503 || got.confirmed || got.text != "text\uFFFD" {
@@ -408,7 +414,7 @@ func TestLongResponse(t *testing.T) {
 	if _, err := b.sender.client.post(t.Context(), nil, 0); err == nil || !strings.Contains(err.Error(), "read the response") {
 		t.Errorf("a response that breaks off: %v", err)
 	}
-	if err := errors.New("other"); withoutURL(err) != err {
+	if err := errors.New("other"); withoutURL(err) != err { //nolint:errorlint // the same one
 		t.Error("another error is changed")
 	}
 }

@@ -37,13 +37,13 @@ func decode(t *testing.T, requests []request) (all []string) {
 			var text strings.Builder
 			text.WriteString(ls.Get("__name__"))
 			for _, v := range s.Samples {
-				text.WriteString(fmt.Sprintf(" %v@%d", v.Value, v.Timestamp))
+				fmt.Fprintf(&text, " %v@%d", v.Value, v.Timestamp)
 			}
 			for _, h := range s.Histograms {
 				if h.IsFloatHistogram() {
-					text.WriteString(fmt.Sprintf(" f%v@%d", h.ToFloatHistogram().Count, h.Timestamp))
+					fmt.Fprintf(&text, " f%v@%d", h.ToFloatHistogram().Count, h.Timestamp)
 				} else {
-					text.WriteString(fmt.Sprintf(" h%v@%d", h.ToIntHistogram().Count, h.Timestamp))
+					fmt.Fprintf(&text, " h%v@%d", h.ToIntHistogram().Count, h.Timestamp)
 				}
 			}
 			all = append(all, text.String())

@@ -47,15 +47,15 @@ func (p *Plan) compare(a *planned, from, to *server) {
 }
 
 // refuseNamesake refuses what would be a role and a user of one name, which MariaDB permits, but clients confuse.
-func (a *planned) refuseNamesake(to *server) {
-	other := Name{a.name.User, ""}
-	if !a.definition.role {
+func (p *planned) refuseNamesake(to *server) {
+	other := Name{p.name.User, ""}
+	if !p.definition.role {
 		other = Name{}
-	} else if a.name.Host == "" {
+	} else if p.name.Host == "" {
 		other.Host = "%"
 	}
-	if found := to.accounts[other]; found != nil && found.role != a.definition.role {
-		a.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by option exclude-users", other)
+	if found := to.accounts[other]; found != nil && found.role != p.definition.role {
+		p.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by option exclude-users", other)
 	}
 }
 
@@ -170,11 +170,11 @@ func hostUnderstood(host string) bool {
 }
 
 // compareRoles notes the settings of the source by which roles are active without a default.
-func (a *planned) compareRoles(from, to *server) {
-	if from.mandatory[a.source] && !to.mandatory[a.name] {
-		a.note("every account of the source has it by mandatory_roles: set that in the target, too")
+func (p *planned) compareRoles(from, to *server) {
+	if from.mandatory[p.source] && !to.mandatory[p.name] {
+		p.note("every account of the source has it by mandatory_roles: set that in the target, too")
 	}
-	if from.activateAll && !to.activateAll && len(a.roles) > 0 {
-		a.note("the source activates all of its roles at login by activate_all_roles_on_login, the target does not")
+	if from.activateAll && !to.activateAll && len(p.roles) > 0 {
+		p.note("the source activates all of its roles at login by activate_all_roles_on_login, the target does not")
 	}
 }

@@ -229,8 +229,8 @@ func (p *Plan) Grant(ctx context.Context, c *Creator, o *inventory.Object) error
 	return nil
 }
 
-func (a *planned) hasGrants(on level) bool {
-	for l := range a.grants {
+func (p *planned) hasGrants(on level) bool {
+	for l := range p.grants {
 		if l.whole() == on {
 			return true
 		}

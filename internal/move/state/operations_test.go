@@ -56,7 +56,7 @@ func (f *faults) operations() []operation {
 			jobs, err := Jobs(ctx, c, "_tare")
 			var text strings.Builder
 			for _, j := range jobs {
-				text.WriteString(fmt.Sprintf("%s from %s: %s, %d chunks, %d copied, %d rows, %d indexes, all cut %v; ", j.Target, j.Source, j.Phase, j.Chunks, j.Copied, j.Rows, j.Indexes, j.AllCut))
+				fmt.Fprintf(&text, "%s from %s: %s, %d chunks, %d copied, %d rows, %d indexes, all cut %v; ", j.Target, j.Source, j.Phase, j.Chunks, j.Copied, j.Rows, j.Indexes, j.AllCut)
 			}
 			return text.String(), err
 		}},

@@ -23,16 +23,16 @@ type UnexplainedError struct {
 // Error returns both checksums and the range.
 func (e *UnexplainedError) Error() string {
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("sums differ, rows do not: chunk %d of %s (%s): the source has %v, the target %v", e.Chunk, e.Table, e.keys(), e.Source, e.Target))
+	fmt.Fprintf(&text, "sums differ, rows do not: chunk %d of %s (%s): the source has %v, the target %v", e.Chunk, e.Table, e.keys(), e.Source, e.Target)
 	if e.Mismatches > 0 {
-		text.WriteString(fmt.Sprintf(", which the %d differing rows do not explain", e.Mismatches))
+		fmt.Fprintf(&text, ", which the %d differing rows do not explain", e.Mismatches)
 	}
 	for _, side := range []struct {
 		name           string
 		summed, listed rowstream.Checksum
 	}{{"source", e.Source, e.SourceRows}, {"target", e.Target, e.TargetRows}} {
 		if side.summed != side.listed {
-			text.WriteString(fmt.Sprintf("; the rows that the %s returns in the same snapshot are %v", side.name, side.listed))
+			fmt.Fprintf(&text, "; the rows that the %s returns in the same snapshot are %v", side.name, side.listed)
 		}
 	}
 	return text.String() + "; compare the rows of this range by hand: an index of one side may be damaged (CHECK TABLE)"

@@ -218,7 +218,7 @@ type checkedBucket struct{ objstore.Bucket }
 func (b checkedBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r, err := b.Bucket.Get(ctx, name)
 	cause := err
-	for cause != nil && cause != io.EOF {
+	for cause != nil && cause != io.EOF { //nolint:errorlint // it is unwrapped step by step
 		cause = errors.Unwrap(cause)
 	}
 	if cause == nil {

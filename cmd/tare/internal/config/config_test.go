@@ -350,7 +350,7 @@ func TestReload(t *testing.T) {
 		var text strings.Builder
 		text.WriteString("serve:\n  rules:\n")
 		for i := 0; i < len(pairs); i += 2 {
-			text.WriteString(fmt.Sprintf(rule, pairs[i], pairs[i+1]))
+			fmt.Fprintf(&text, rule, pairs[i], pairs[i+1])
 		}
 		return text.String()
 	}
