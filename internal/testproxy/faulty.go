@@ -312,7 +312,7 @@ func (p *Faulty) serve(client net.Conn) {
 		case LostWithin:
 			r.next.Store(&substitute{closes: true})
 		case Delayed:
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // paces: a slow response
 		}
 		if _, err := server.Write(packet); err != nil {
 			return
