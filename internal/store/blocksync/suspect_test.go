@@ -12,6 +12,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/testbucket"
+	"github.com/taredb/tare/store/tsblock"
 )
 
 // TestShrunkListing removes three of eight blocks without a mark, as the listing of another bucket would: they are
@@ -91,6 +92,41 @@ func TestShrunkListing(t *testing.T) {
 		}
 		sync(1, 0, false)
 	})
+}
+
+// TestUnlistedWithDamage has all blocks of a bucket be damaged, and the listing fail afterwards: they are named as missing until a sync
+// goes through, and never taken for blocks that do not exist.
+func TestUnlistedWithDamage(t *testing.T) {
+	bucket := testbucket.NewFailing(objstore.NewInMemBucket())
+	for _, n := range []string{"A", "B"} {
+		uploadBlock(t, bucket, n)
+	}
+	o := testOptions(t, bucket)
+	o.Layout, o.DamageHold = LayoutThanos, time.Nanosecond
+	g := newSyncer(t, o)
+	if err := g.Sync(t.Context()); err != nil || len(g.Blocks()) != 2 {
+		t.Fatal(err, g.Blocks())
+	}
+	for _, n := range []string{"A", "B"} {
+		if !g.SkipDamaged(t.Context(), &tsblock.CorruptError{Block: blockID(n).String(), File: "index", Reason: "checksum"}) {
+			t.Fatalf("%s is still served", n)
+		}
+	}
+	bucket.Fail(testbucket.FailRule{Op: "iter", Times: -1, How: testbucket.FailDenied})
+	for range 3 {
+		if err := g.Sync(t.Context()); err == nil {
+			t.Error("a sync without a listing goes through")
+		}
+		_, tenant := g.Open("", 0, 1<<50, Raw)
+		w := strings.Join(tenant.Missing(-1<<62, 1<<62, Raw, nil, nil).Warnings(), "\n")
+		if !strings.Contains(w, blockID("A").String()) || !strings.Contains(w, blockID("B").String()) || len(g.Skipped()) != 2 {
+			t.Errorf("missing: %q, skipped: %v", w, g.Skipped())
+		}
+	}
+	bucket.Heal()
+	if err := g.Sync(t.Context()); err != nil || len(g.Blocks()) != 2 || len(g.Skipped()) != 0 {
+		t.Errorf("afterwards: %v, blocks %v, skipped %v", err, g.Blocks(), g.Skipped())
+	}
 }
 
 func object(t *testing.T, b objstore.Bucket, name string) string {

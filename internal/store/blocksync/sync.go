@@ -162,7 +162,7 @@ func (s *Syncer) buildSet(ctx context.Context, old *blockSet) (*blockSet, syncCh
 	root.skipOdd(ctx, others.odd)
 	set.root = root.result               // of no tenant: no query misses them
 	for tenant, t := range old.tenants { // the listing may lack the directory
-		if len(t.blocks) > 0 && !slices.Contains(tenants, tenant) {
+		if !t.unknown() && !slices.Contains(tenants, tenant) {
 			tenants = append(tenants, tenant)
 		}
 	}
@@ -211,12 +211,18 @@ func (s *Syncer) suspectEmpty(old, set *blockSet) error {
 // empty reports whether no tenant has any block, served or not.
 func (s *blockSet) empty() bool {
 	for _, t := range s.tenants {
-		if len(t.blocks)+len(t.skipped)+t.others > 0 {
+		if !t.empty() {
 			return false
 		}
 	}
 	return true
 }
+
+// empty reports whether there is no block, served or not.
+func (t *Tenant) empty() bool { return len(t.blocks)+len(t.skipped)+t.others == 0 }
+
+// unknown reports whether nothing is known of the tenant that a response would have to have or to name.
+func (t *Tenant) unknown() bool { return t.empty() && len(t.suspects) == 0 }
 
 // maxSyncErrors bounds the errors that a sync of many tenants returns.
 const maxSyncErrors = 8
@@ -247,7 +253,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	}
 	l, err := s.layout.list(ctx, s.tenant)
 	if err != nil {
-		if len(s.old.blocks) == 0 {
+		if s.old.unknown() {
 			return nil, err
 		}
 		kept := *s.old
