@@ -54,6 +54,12 @@ func newTenant() *Tenant {
 	return &Tenant{byID: make(map[ulid.ULID]*block), otherShards: make(map[ulid.ULID]otherShardBlock)}
 }
 
+// empty reports whether there is no block, served or not.
+func (t *Tenant) empty() bool { return len(t.blocks)+len(t.skipped)+t.others == 0 }
+
+// unknown reports whether nothing is known of the tenant that a response would have to have or to name.
+func (t *Tenant) unknown() bool { return t.empty() && len(t.suspects) == 0 }
+
 func (t *Tenant) add(b *block) {
 	t.blocks = append(t.blocks, b)
 	t.byID[b.id] = b

@@ -218,12 +218,6 @@ func (s *blockSet) empty() bool {
 	return true
 }
 
-// empty reports whether there is no block, served or not.
-func (t *Tenant) empty() bool { return len(t.blocks)+len(t.skipped)+t.others == 0 }
-
-// unknown reports whether nothing is known of the tenant that a response would have to have or to name.
-func (t *Tenant) unknown() bool { return t.empty() && len(t.suspects) == 0 }
-
 // maxSyncErrors bounds the errors that a sync of many tenants returns.
 const maxSyncErrors = 8
 
