@@ -3,6 +3,7 @@ package promapi
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,7 @@ import (
 // metadata responds that no metric's type is known.
 func (c *call) metadata() *Error {
 	for _, name := range []string{"limit", "limit_per_metric"} {
-		if e := c.numberParam(name); e != nil {
+		if e := numberParam(c.form, name); e != nil {
 			return e
 		}
 	}
@@ -32,7 +33,7 @@ func (c *call) targets() *Error {
 
 // targetsMetadata responds that no target has metadata.
 func (c *call) targetsMetadata() *Error {
-	if e := c.numberParam("limit"); e != nil {
+	if e := numberParam(c.form, "limit"); e != nil {
 		return e
 	}
 	if s := c.form.Get("match_target"); s != "" {
@@ -43,8 +44,8 @@ func (c *call) targetsMetadata() *Error {
 	return constant(`[]`)(c)
 }
 
-func (c *call) numberParam(name string) *Error {
-	if s := c.form.Get(name); s != "" {
+func numberParam(form url.Values, name string) *Error {
+	if s := form.Get(name); s != "" {
 		if _, err := strconv.Atoi(s); err != nil {
 			return badData(errors.New(name + " must be a number"))
 		}

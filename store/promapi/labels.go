@@ -41,7 +41,7 @@ func (c *call) labelValues() *Error {
 
 // names responds with the results of ask for the series of each match[], or for all series.
 func (c *call) names(ask namesFunc) *Error {
-	limit, e := c.limitParam()
+	limit, e := limitParam(c.form)
 	if e != nil {
 		return e
 	}

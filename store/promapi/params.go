@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -85,8 +86,8 @@ func hintLimit(limit int) int {
 }
 
 // timeParam returns a time parameter, or the default if the request has none.
-func (c *call) timeParam(name string, or time.Time) (time.Time, *Error) {
-	s := c.form.Get(name)
+func timeParam(form url.Values, name string, or time.Time) (time.Time, *Error) {
+	s := form.Get(name)
 	if s == "" {
 		return or, nil
 	}
@@ -98,8 +99,8 @@ func (c *call) timeParam(name string, or time.Time) (time.Time, *Error) {
 }
 
 // limitParam returns the parameter limit.
-func (c *call) limitParam() (int, *Error) {
-	n, err := parseLimit(c.form.Get("limit"))
+func limitParam(form url.Values) (int, *Error) {
+	n, err := parseLimit(form.Get("limit"))
 	if err != nil {
 		return 0, badParam("limit", err)
 	}
@@ -108,10 +109,10 @@ func (c *call) limitParam() (int, *Error) {
 
 // window returns the optional parameters start and end.
 func (c *call) window() (start, end time.Time, e *Error) {
-	if start, e = c.timeParam("start", minTime()); e != nil {
+	if start, e = timeParam(c.form, "start", minTime()); e != nil {
 		return start, end, e
 	}
-	end, e = c.timeParam("end", maxTime())
+	end, e = timeParam(c.form, "end", maxTime())
 	c.seen.Start, c.seen.End = start, end
 	return start, end, e
 }

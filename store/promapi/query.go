@@ -23,11 +23,11 @@ var (
 
 // query responds to an instant query.
 func (c *call) query() *Error {
-	limit, e := c.limitParam()
+	limit, e := limitParam(c.form)
 	if e != nil {
 		return e
 	}
-	t, e := c.timeParam("time", c.api.o.Now())
+	t, e := timeParam(c.form, "time", c.api.o.Now())
 	if e != nil {
 		return e
 	}
@@ -44,7 +44,7 @@ func (c *call) query() *Error {
 
 // queryRange responds to a range query.
 func (c *call) queryRange() *Error {
-	limit, e := c.limitParam()
+	limit, e := limitParam(c.form)
 	if e != nil {
 		return e
 	}

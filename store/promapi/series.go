@@ -18,7 +18,7 @@ func (c *call) series() *Error {
 	if len(c.form["match[]"]) == 0 {
 		return badData(errNoMatch)
 	}
-	limit, e := c.limitParam()
+	limit, e := limitParam(c.form)
 	if e != nil {
 		return e
 	}
