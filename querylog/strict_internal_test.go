@@ -36,7 +36,9 @@ func TestSinkErrors(t *testing.T) {
 		sinks []SinkOptions
 		want  []string
 	}{
-		{"none", nil, nil}, {"one", []SinkOptions{{Path: "a"}}, nil}, {"of two names", []SinkOptions{{Path: "a"}, {Path: "b"}}, nil},
+		{"none", nil, nil},
+		{"one", []SinkOptions{{Path: "a"}}, nil},
+		{"of two names", []SinkOptions{{Path: "a"}, {Path: "b"}}, nil},
 		{"of one name", []SinkOptions{{Path: "a"}, {Path: "b"}, {Path: "a"}}, []string{`log sink 3: there is a sink "a" already`}},
 		{"both invalid", []SinkOptions{two, two}, []string{"log sink 1: want a path or a writer", "log sink 2: want a path or a writer"}},
 		{"an invalid one of the same name", []SinkOptions{two, {Path: "a"}}, []string{"log sink 1: want a path or a writer"}},
@@ -69,13 +71,36 @@ func TestPassLine(t *testing.T) {
 		want         bool
 		failed       bool
 	}{
-		{"user=a", "user:a\n", true, false}, {"user=a", "user:b\n", false, false}, {"user=a", "schema:a\n", false, false}, {"user!=a", "schema:a\n", true, false},
-		{"user=a", "user:a\tuser:b\n", true, false}, {"user=b", "user:a\tuser:b\n", false, false}, // the first one counts
-		{"digest=", "user:a\n", true, false}, {"digest=", "digest:a\n", false, false}, {"digest=a", "user:a\n", false, false}, {"digest=AB", "digest:abc\n", true, false}, {"digest=abcd", "digest:abc\n", false, false}, {"digest!=", "digest:a\n", true, false},
-		{"rows=0", "user:a\n", true, false}, {"rows=00", "user:a\n", false, false}, {"rows=0", "rows:1\n", false, false}, {"rows!=0", "rows:1\n", true, false}, {"rows!=0", "user:a\n", false, false}, {"rows<1", "user:a\n", true, false}, {"rows>0", "rows:1\n", true, false},
-		{"rows>1", "rows:1\n", false, false}, {"rows<1", "rows:1\n", false, false}, {"rows<1", "rows:x\n", true, false},
-		{"user=a schema=b", "schema:b\tuser:a\n", true, false}, {"user=a schema=b", "schema:c\tuser:a\n", false, false}, {"user=b schema=b", "schema:b\tuser:a\n", false, false},
-		{"user=a", "user:\\q\n", false, true}, {"user=a", "schema:b\tno field\n", false, true}, {"schema=b", "schema:b\tno field\n", true, false}, {"user=a", `{"user":"a"}`, true, false}, {"user=a", `{"user":`, false, true},
+		{"user=a", "user:a\n", true, false},
+		{"user=a", "user:b\n", false, false},
+		{"user=a", "schema:a\n", false, false},
+		{"user!=a", "schema:a\n", true, false},
+		{"user=a", "user:a\tuser:b\n", true, false},
+		{"user=b", "user:a\tuser:b\n", false, false}, // the first one counts
+		{"digest=", "user:a\n", true, false},
+		{"digest=", "digest:a\n", false, false},
+		{"digest=a", "user:a\n", false, false},
+		{"digest=AB", "digest:abc\n", true, false},
+		{"digest=abcd", "digest:abc\n", false, false},
+		{"digest!=", "digest:a\n", true, false},
+		{"rows=0", "user:a\n", true, false},
+		{"rows=00", "user:a\n", false, false},
+		{"rows=0", "rows:1\n", false, false},
+		{"rows!=0", "rows:1\n", true, false},
+		{"rows!=0", "user:a\n", false, false},
+		{"rows<1", "user:a\n", true, false},
+		{"rows>0", "rows:1\n", true, false},
+		{"rows>1", "rows:1\n", false, false},
+		{"rows<1", "rows:1\n", false, false},
+		{"rows<1", "rows:x\n", true, false},
+		{"user=a schema=b", "schema:b\tuser:a\n", true, false},
+		{"user=a schema=b", "schema:c\tuser:a\n", false, false},
+		{"user=b schema=b", "schema:b\tuser:a\n", false, false},
+		{"user=a", "user:\\q\n", false, true},
+		{"user=a", "schema:b\tno field\n", false, true},
+		{"schema=b", "schema:b\tno field\n", true, false},
+		{"user=a", `{"user":"a"}`, true, false},
+		{"user=a", `{"user":`, false, true},
 	} {
 		f, err := ParseFilter(c.filter)
 		if err != nil {
@@ -248,7 +273,9 @@ func TestDroppedLine(t *testing.T) {
 		d    lost
 		want string
 	}{
-		{lost{records: 1}, "records:1"}, {lost{records: 2, bytes: 1}, "records:2\tbytes:1"}, {lost{records: 2, from: 1}, "records:2\tfrom:1970-01-01T00:00:00.000000001Z\tto:1970-01-01T00:00:00.000000000Z"},
+		{lost{records: 1}, "records:1"},
+		{lost{records: 2, bytes: 1}, "records:2\tbytes:1"},
+		{lost{records: 2, from: 1}, "records:2\tfrom:1970-01-01T00:00:00.000000001Z\tto:1970-01-01T00:00:00.000000000Z"},
 		{lost{records: 2, to: 1e9}, "records:2\tfrom:1970-01-01T00:00:00.000000000Z\tto:1970-01-01T00:00:01.000000000Z"},
 		{lost{records: 2, bytes: 9, from: 1e9, to: 2e9}, "records:2\tbytes:9\tfrom:1970-01-01T00:00:01.000000000Z\tto:1970-01-01T00:00:02.000000000Z"},
 	} {

@@ -18,7 +18,6 @@ import (
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
-//nolint:gochecknoglobals // a flag
 var allLeftovers = flag.Bool("all-leftovers", false, "TestLeftRename lets the RENAME end at each packet of the next run")
 
 // holdDDL are the statements that hold a RENAME of a table back in the server, and let it continue.

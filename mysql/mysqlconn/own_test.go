@@ -61,10 +61,16 @@ func TestChains(t *testing.T) {
 		roots *x509.CertPool
 		good  bool
 	}{
-		{"the root itself", []*x509.Certificate{root}, roots, true}, {"by the root", []*x509.Certificate{first}, roots, true},
-		{"by one other", []*x509.Certificate{second, first}, roots, true}, {"by two others", []*x509.Certificate{leaf, second, first}, roots, true}, {"in another order", []*x509.Certificate{leaf, first, second}, roots, true},
-		{"the first missing", []*x509.Certificate{leaf, second}, roots, false}, {"the second missing", []*x509.Certificate{leaf, first}, roots, false}, {"all missing", []*x509.Certificate{leaf}, roots, false},
-		{"another authority", []*x509.Certificate{leaf, second, first}, others, false}, {"none", nil, roots, false},
+		{"the root itself", []*x509.Certificate{root}, roots, true},
+		{"by the root", []*x509.Certificate{first}, roots, true},
+		{"by one other", []*x509.Certificate{second, first}, roots, true},
+		{"by two others", []*x509.Certificate{leaf, second, first}, roots, true},
+		{"in another order", []*x509.Certificate{leaf, first, second}, roots, true},
+		{"the first missing", []*x509.Certificate{leaf, second}, roots, false},
+		{"the second missing", []*x509.Certificate{leaf, first}, roots, false},
+		{"all missing", []*x509.Certificate{leaf}, roots, false},
+		{"another authority", []*x509.Certificate{leaf, second, first}, others, false},
+		{"none", nil, roots, false},
 	} {
 		if err := verifyChain(tls.ConnectionState{PeerCertificates: c.sent}, c.roots); (err == nil) != c.good {
 			t.Errorf("%s: %v", c.name, err)

@@ -149,7 +149,8 @@ func TestDecodeTypes(t *testing.T) {
 		flags        ExecuteFlags
 		whole        int
 	}{
-		{"types", types, 0, 0, 6}, {"types and values", types + "ffffffff 0161", 0, 0, 6},
+		{"types", types, 0, 0, 6},
+		{"types and values", types + "ffffffff 0161", 0, 0, 6},
 		{"with names", "02 00 01 0380 00 fe00 0161 04000000", CapQueryAttributes, ExecuteParamCount, 11 - 1},
 	} {
 		payload := unhex(t, c.params)

@@ -67,7 +67,7 @@ func (c *call) remoteRead() *Error {
 func (c *call) readRequest() (*readRequest, error) {
 	body := bufio.NewReader(c.r.Body)
 	first, err := body.Peek(binary.MaxVarintLen64)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF { //nolint:errorlint // as io.Reader says
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
 	n, err := snappy.DecodedLen(first)

@@ -119,7 +119,9 @@ func (f *faults) operations() []operation {
 		{name: "LockIndexes WithIndexLock", call: func(ctx context.Context, c conn) (any, error) {
 			return none(WithIndexLock(ctx, c, st.Lease, a, time.Second, func() error { return ExecExact(ctx, c, "UPDATE dst.a SET n = 7 WHERE id = 5") }))
 		}},
-		{name: "TakeLock AwaitLock", call: func(ctx context.Context, c conn) (any, error) { return none(AwaitLock(ctx, c, "of a run", time.Second)) }},
+		{name: "TakeLock AwaitLock", call: func(ctx context.Context, c conn) (any, error) {
+			return none(AwaitLock(ctx, c, "of a run", time.Second))
+		}},
 		{name: "Conflict", want: true, tolerant: "the conflict is certain, its other side is not", before: []string{"REPLACE INTO dst.m VALUES (2000, 50)"}, call: func(ctx context.Context, c conn) (any, error) {
 			var deletes [][]byte
 			for _, condition := range []string{"n = 50", "id = 2"} {

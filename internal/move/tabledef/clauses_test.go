@@ -29,16 +29,35 @@ func TestClauses(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ kind, clauses, want string }{ // clauses separated by |; an error begins with !
-		{"where", "d.b: a > 5", "table d.b; where a > 5"}, {"where", " d.b :a > 5|d.b: b", "table d.b; where (a > 5) AND (b)"},
-		{"shard", "d.b: id = 2/4", "table d.b; shard id=2/4"}, {"shard", "d.b: id", "!is not of the form column=i/n"}, {"shard", "d.b: id=1/4|d.b: id=1/4", "!has a shard already, by id"},
-		{"shard", "d.b: id=0/4", "!shard"}, {"shard", "d.b: id=5/4", "!shard"},
-		{"columns", "d.b: id, name as title ,x", "table d.b; columns id, name as title, x"}, {"columns", "d.b: id|d.b: b AS c", "table d.b; columns id, b as c"}, {"columns", "d.b: a b", `!column "a b" is neither`},
-		{"columns", "d.b: a,,b", `!column "" is neither`}, {"columns", "d.b: a of b", "!is neither"}, {"columns", "d.b: a as b c", "!is neither"},
-		{"split", "d.b: hash(id)", "table d.b; shard id=1/2"}, {"split", "d.b: HASH ( `id` )", "table d.b; shard id=1/2"}, {"split", "d.b: all", "table d.b"}, {"split", "d.b: hash(id, x)", "!hash has one column"}, {"split", "d.b: hash()", "!names no column"},
-		{"split", "d.b: mod(id)", "!is not of the form"}, {"split", "d.b: range(id, 5)", "table d.b; where (`id` < 5 OR `id` IS NULL)"}, {"split", "d.b: range(id)", "!has 0 bounds; 2 shards need 1"}, {"split", "d.b: range(id, 5, 6)", "!has 2 bounds"},
-		{"split", "d.b: range(id, x)", "!is neither a number nor text"}, {"split", "d.b: hash(id)|d.b: hash(id)", "!only-shard selects"},
-		{"merge", "d.b: hash(id)", "table d.b; from source 1 of 2 by hash(id)"}, {"merge", "d.b: all", "!does not define which rows a source has"}, {"merge", "d.b: Range(`id`, 5)", "table d.b; from source 1 of 2 by range(id, 5)"},
-		{"merge", "d.b: lookup(id, d.l)", "!lookup divides the rows of one source"}, {"merge", "d.b: hash(id", "!is not of the form"},
+		{"where", "d.b: a > 5", "table d.b; where a > 5"},
+		{"where", " d.b :a > 5|d.b: b", "table d.b; where (a > 5) AND (b)"},
+		{"shard", "d.b: id = 2/4", "table d.b; shard id=2/4"},
+		{"shard", "d.b: id", "!is not of the form column=i/n"},
+		{"shard", "d.b: id=1/4|d.b: id=1/4", "!has a shard already, by id"},
+		{"shard", "d.b: id=0/4", "!shard"},
+		{"shard", "d.b: id=5/4", "!shard"},
+		{"columns", "d.b: id, name as title ,x", "table d.b; columns id, name as title, x"},
+		{"columns", "d.b: id|d.b: b AS c", "table d.b; columns id, b as c"},
+		{"columns", "d.b: a b", `!column "a b" is neither`},
+		{"columns", "d.b: a,,b", `!column "" is neither`},
+		{"columns", "d.b: a of b", "!is neither"},
+		{"columns", "d.b: a as b c", "!is neither"},
+		{"split", "d.b: hash(id)", "table d.b; shard id=1/2"},
+		{"split", "d.b: HASH ( `id` )", "table d.b; shard id=1/2"},
+		{"split", "d.b: all", "table d.b"},
+		{"split", "d.b: hash(id, x)", "!hash has one column"},
+		{"split", "d.b: hash()", "!names no column"},
+		{"split", "d.b: mod(id)", "!is not of the form"},
+		{"split", "d.b: range(id, 5)", "table d.b; where (`id` < 5 OR `id` IS NULL)"},
+		{"split", "d.b: range(id)", "!has 0 bounds; 2 shards need 1"},
+		{"split", "d.b: range(id, 5, 6)", "!has 2 bounds"},
+		{"split", "d.b: range(id, x)", "!is neither a number nor text"},
+		{"split", "d.b: hash(id)|d.b: hash(id)", "!only-shard selects"},
+		{"merge", "d.b: hash(id)", "table d.b; from source 1 of 2 by hash(id)"},
+		{"merge", "d.b: all", "!does not define which rows a source has"},
+		{"merge", "d.b: Range(`id`, 5)", "table d.b; from source 1 of 2 by range(id, 5)"},
+		{"merge", "d.b: lookup(id, d.l)", "!lookup divides the rows of one source"},
+		{"merge", "d.b: hash(id", "!is not of the form"},
 	} {
 		specs := []Spec{{Schema: "d", Name: "a"}, {Schema: "d", Name: "b"}}
 		var err error
@@ -76,8 +95,11 @@ func TestMappedSums(t *testing.T) {
 		m        MappedColumn
 		from, to string
 	}{
-		{MappedColumn{Column: column, From: "a"}, "", ""}, {MappedColumn{Column: column, From: "a", Conversion: rowstream.Conversion{From: "x", To: "y"}}, "x", "y"},
-		{MappedColumn{Column: column}, "NULL", "`c`"}, {MappedColumn{Column: column, Fixed: []byte("it's")}, rowstream.Quote("it's"), "`c`"}, {MappedColumn{Column: column, Fixed: []byte{}}, "_binary''", "`c`"},
+		{MappedColumn{Column: column, From: "a"}, "", ""},
+		{MappedColumn{Column: column, From: "a", Conversion: rowstream.Conversion{From: "x", To: "y"}}, "x", "y"},
+		{MappedColumn{Column: column}, "NULL", "`c`"},
+		{MappedColumn{Column: column, Fixed: []byte("it's")}, rowstream.Quote("it's"), "`c`"},
+		{MappedColumn{Column: column, Fixed: []byte{}}, "_binary''", "`c`"},
 	} {
 		if from, to := c.m.Sums(); from != c.from || to != c.to {
 			t.Errorf("%+v: %s and %s, want %s and %s", c.m, from, to, c.from, c.to)

@@ -20,19 +20,31 @@ func TestOptions(t *testing.T) {
 		want string // of the error
 		kind string // of the limits
 	}{
-		{Options{}, "", ""}, {Options{Patience: 1}, "", ""},
-		{Options{MaxLag: -1}, "a limit is negative", ""}, {Options{MaxThreadsRunning: -1}, "a limit is negative", ""}, {Options{MaxP99: -1}, "a limit is negative", ""},
-		{Options{Above: -1}, "a limit is negative", ""}, {Options{Patience: -1}, "a limit is negative", ""},
-		{Options{MaxLag: 1}, "the lag is limited and no replica is named", ""}, {Options{Replicas: []mysqlconn.Config{replica}}, "a replica is named and its lag not limited", ""},
+		{Options{}, "", ""},
+		{Options{Patience: 1}, "", ""},
+		{Options{MaxLag: -1}, "a limit is negative", ""},
+		{Options{MaxThreadsRunning: -1}, "a limit is negative", ""},
+		{Options{MaxP99: -1}, "a limit is negative", ""},
+		{Options{Above: -1}, "a limit is negative", ""},
+		{Options{Patience: -1}, "a limit is negative", ""},
+		{Options{MaxLag: 1}, "the lag is limited and no replica is named", ""},
+		{Options{Replicas: []mysqlconn.Config{replica}}, "a replica is named and its lag not limited", ""},
 		{Options{MaxLag: 1, Replicas: []mysqlconn.Config{replica}}, "", "lag lag of replica r:1 1e-09 s 2s"},
 		{Options{MaxLag: time.Second, Replicas: []mysqlconn.Config{replica, server}}, "", "lag lag of replica r:1 1 s 2s, lag lag of replica db:1 1 s 2s"},
 		{Options{MaxLag: 1, Replicas: []mysqlconn.Config{replica, {}}}, "replica : no address", ""},
-		{Options{MaxP99: 1}, "the p99 is limited and no gateway is named", ""}, {Options{Gateway: gateway}, "a gateway is named and the p99 not limited", ""},
-		{Options{MaxP99: 5 * time.Millisecond, Gateway: gateway}, "", "p99 p99 of live traffic 5 ms 2s"}, {Options{MaxP99: 1, Gateway: gatewayclient.Gateway{URL: "ftp://h"}}, "want host:port", ""},
-		{Options{MaxThreadsRunning: 1}, "no server is named", ""}, {Options{Query: "SELECT 1"}, "no server is named", ""},
-		{Options{MaxThreadsRunning: 1, Server: server}, "", "threads_running Threads_running of db:1 1  1s"}, {Options{Query: "SELECT 1", Server: server}, "", "query answer to the throttle query 0  1s"},
-		{Options{Query: "SELECT 1", Above: 2.5, Server: server, MaxThreadsRunning: 9, MaxP99: 1, Gateway: gateway}, "",
-			"threads_running Threads_running of db:1 9  1s, query answer to the throttle query 2.5  1s, p99 p99 of live traffic 1e-06 ms 2s"},
+		{Options{MaxP99: 1}, "the p99 is limited and no gateway is named", ""},
+		{Options{Gateway: gateway}, "a gateway is named and the p99 not limited", ""},
+		{Options{MaxP99: 5 * time.Millisecond, Gateway: gateway}, "", "p99 p99 of live traffic 5 ms 2s"},
+		{Options{MaxP99: 1, Gateway: gatewayclient.Gateway{URL: "ftp://h"}}, "want host:port", ""},
+		{Options{MaxThreadsRunning: 1}, "no server is named", ""},
+		{Options{Query: "SELECT 1"}, "no server is named", ""},
+		{Options{MaxThreadsRunning: 1, Server: server}, "", "threads_running Threads_running of db:1 1  1s"},
+		{Options{Query: "SELECT 1", Server: server}, "", "query answer to the throttle query 0  1s"},
+		{
+			Options{Query: "SELECT 1", Above: 2.5, Server: server, MaxThreadsRunning: 9, MaxP99: 1, Gateway: gateway},
+			"",
+			"threads_running Threads_running of db:1 9  1s, query answer to the throttle query 2.5  1s, p99 p99 of live traffic 1e-06 ms 2s",
+		},
 	} {
 		err := c.o.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

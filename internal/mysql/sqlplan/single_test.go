@@ -86,8 +86,10 @@ func TestWordsInDefinitions(t *testing.T) {
 		{"DROP PREPARE s", TypeDeallocate, EffectPrepare, EffectSchema, nil},
 		{"CREATE PROCEDURE p() DELETE FROM t", TypeDDL, EffectSchema, 0, []Type{TypeDDL, TypeDelete}},
 		{"CREATE PROCEDURE p() SELECT t.delete, t . update FROM t", TypeDDL, EffectSchema, 0, []Type{TypeDDL}},
-		{"SHOW WARNINGS", TypeShow, EffectLastResult, 0, nil}, {"SHOW TABLES", TypeShow, 0, EffectLastResult, nil},
-		{"COMMIT AND CHAIN", TypeCommit, EffectCommit | EffectBegin, EffectRollback, nil}, {"ROLLBACK AND NO CHAIN", TypeRollback, EffectRollback, EffectBegin | EffectCommit, nil},
+		{"SHOW WARNINGS", TypeShow, EffectLastResult, 0, nil},
+		{"SHOW TABLES", TypeShow, 0, EffectLastResult, nil},
+		{"COMMIT AND CHAIN", TypeCommit, EffectCommit | EffectBegin, EffectRollback, nil},
+		{"ROLLBACK AND NO CHAIN", TypeRollback, EffectRollback, EffectBegin | EffectCommit, nil},
 		{"COMMIT", TypeCommit, EffectCommit, EffectBegin, nil},
 		{"CREATE TABLE t (a INT) ENGINE=FEDERATED", TypeDDL, EffectSchema, 0, []Type{TypeDDL, TypeGrant, TypeDelete, TypeUpdate, TypeInsert}}, // it may access any table
 	} {
