@@ -123,7 +123,7 @@ func (c *carried) unpin(reason string) {
 // does not allocate for a SET that is kept already.
 func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (next bool) {
 	if q.plan.Type() == sqlplan.TypeUnlock {
-		c.unpin(lockReason(q.rec.Text))
+		c.unpin(lockReason(q.rec.Text, mode))
 		return false
 	}
 	if q.plan.Type() == sqlplan.TypeSet && q.resp.Results == 1 && q.resp.Errno == 0 && q.msg.cmd == mysqlwire.ComQuery && q.msg.whole {
@@ -143,7 +143,7 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 		if effects.Has(p.effect) {
 			reason := p.reason
 			if reason == lockedTables {
-				reason = lockReason(q.rec.Text)
+				reason = lockReason(q.rec.Text, mode)
 			}
 			c.pinSession(q, reason)
 			return false
@@ -156,8 +156,11 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 }
 
 // lockReason returns the reason for the pin that a LOCK starts and an UNLOCK ends.
-func lockReason(sql []byte) string {
-	if bytes.Contains(bytes.ToUpper(sql), []byte("INSTANCE")) {
+func lockReason(sql []byte, mode sqldigest.Mode) string {
+	var l sqldigest.Lexer
+	l.Reset(sql, mode)
+	l.NextSignificant()
+	if t := l.NextSignificant(); bytes.EqualFold(sql[t.Start:t.End], []byte("INSTANCE")) {
 		return lockedInstance
 	}
 	return lockedTables

@@ -177,10 +177,14 @@ func TestCarried(t *testing.T) {
 	if run("unlock tables"); c.pin.Load() != nil {
 		t.Error("UNLOCK TABLES does not unpin the session")
 	}
+	run("lock tables instance read")
+	if run("unlock tables"); c.pin.Load() != nil {
+		t.Error("UNLOCK TABLES does not unpin a session that has locked a table whose name is instance")
+	}
 	run("lock tables t read")
 	run("lock instance for backup")
 	run("create temporary table t (a int)")
-	if run("unlock tables"); c.pin.Load() == nil || c.pin.Load().Reason != lockedInstance {
+	if run("unlock tables -- instance"); c.pin.Load() == nil || c.pin.Load().Reason != lockedInstance {
 		t.Errorf("after UNLOCK TABLES the session is pinned by %v, want the backup lock", c.pin.Load())
 	}
 	if run("unlock instance"); c.pin.Load() == nil || c.pin.Load().Reason != "a temporary table" {

@@ -52,7 +52,7 @@ func Checks() map[string]func(*Tree) ([]Finding, error) {
 	}
 }
 
-// Ledgers of what is permitted, with the reason.
+// Ledgers of permitted exceptions, each with the reason.
 const (
 	exceptionsFile = "internal/archtest/testdata/exceptions.txt"
 	escapeFile     = "internal/archtest/testdata/escape.txt"

@@ -15,7 +15,7 @@ const (
 	maxParsecFactor = 8
 )
 
-// SignParsec returns the client's response by MariaDB's parsec: a challenge of its own and an Ed25519 signature of the server's
+// SignParsec returns the client's response by MariaDB's parsec: the client's challenge and an Ed25519 signature of the server's
 // challenge followed by it. The key derives from the password as the server's second packet says: the letter P, the logarithm
 // of the rounds of PBKDF2 less 10, and the salt. Like the other methods without encryption, it lets an impostor that names the
 // salt try passwords against the signature afterwards. Cost: the rounds, up to 0.3 s for the most that are accepted.

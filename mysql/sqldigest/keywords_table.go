@@ -2,7 +2,7 @@
 
 package sqldigest
 
-// Words that the package tells apart. Synonyms share a value (EXPLAIN is kwDescribe).
+// Words that the package distinguishes. Synonyms share a value (EXPLAIN is kwDescribe).
 const (
 	kwBoolean         Keyword = 71
 	kwCall            Keyword = 85

@@ -32,7 +32,7 @@ func (f *faultyFile) ReadAt(b []byte, at int64) (int, error) {
 	return bytes.NewReader(f.text).ReadAt(b, at)
 }
 
-// randomFiles returns rollups of consecutive hours with Keys in common, of which each has some of its own, the newest first.
+// randomFiles returns rollups of consecutive hours with Keys in common, of which each has some that the others lack, the newest first.
 func randomFiles(t *testing.T, rng *rand.Rand) (hours []*rollup.Rollup, files []*faultyFile) {
 	t.Helper()
 	for n, rows := range []int{60, 25, 40} {
