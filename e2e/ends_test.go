@@ -245,19 +245,19 @@ func (s *endsServer) transcript(t *testing.T, c endsClient, scenario, addr strin
 	return lines
 }
 
-// endsCell describes a transcript: the outcome of the operation, then those of the three statements after it.
+// endsCell describes a transcript: the outcome of the operation, then those of the statements after it, up to the last that failed.
 func endsCell(lines []string) string {
-	var cell string
-	for i, line := range lines {
-		what, outcome, _ := strings.Cut(line, ": ")
-		switch {
-		case i == 0:
-			cell = outcome
-		case what == "then" && !strings.Contains(cell, ", then "):
-			cell += ", then " + outcome
-		default:
-			cell += ", " + outcome
-		}
+	var outcomes []string
+	for _, line := range lines {
+		_, outcome, _ := strings.Cut(line, ": ")
+		outcomes = append(outcomes, outcome)
+	}
+	for len(outcomes) > 1 && outcomes[len(outcomes)-1] == "42" {
+		outcomes = outcomes[:len(outcomes)-1]
+	}
+	cell := strings.Join(outcomes, ", ")
+	if len(outcomes) > 1 {
+		cell = outcomes[0] + ", then " + strings.Join(outcomes[1:], ", ")
 	}
 	return cell
 }
@@ -330,8 +330,9 @@ func (s *endsServer) compare(t *testing.T, c endsClient, scenario string, p *tar
 	t.Logf("directly %q, through %q", direct, through)
 	cell = endsCell(direct)
 	if scenario == "unreachable at login" && len(direct) > 0 && len(through) > 0 && direct[0] != through[0] {
+		_, there, _ := strings.Cut(direct[0], ": ")
 		_, here, _ := strings.Cut(through[0], ": ")
-		cell = strings.Replace(cell, ", then", "; through Tare "+here+", then", 1)
+		cell = there + "; through Tare " + here + strings.TrimPrefix(cell, there)
 		direct[0] = through[0]
 	}
 	if strings.Join(through, "\n") != strings.Join(direct, "\n") {

@@ -32,34 +32,33 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// markdown returns the settings as a table, those with the same effect together.
+// markdown returns the settings as a table, those of the same servers together.
 func markdown() string {
-	var b strings.Builder
-	b.WriteString("| another value | variables |\n|---|---|\n")
-	var order []string
-	rows := make(map[string][]string)
-	for _, s := range settings() {
-		text := s.name + "="
-		switch {
-		case s.mariaDB == s.mySQL:
-			text = "`" + text + s.mySQL + "`"
-		case s.mariaDB == "":
-			text = "`" + text + s.mySQL + "` (MySQL)"
-		case s.mySQL == "":
-			text = "`" + text + s.mariaDB + "` (MariaDB)"
-		default:
-			text = "`" + text + s.mariaDB + "` (MariaDB), `" + s.mySQL + "` (MySQL)"
-		}
+	servers := [...]string{"both", "MariaDB", "MySQL"}
+	var rows [len(servers)][]string
+	add := func(server int, s setting, value string) {
+		text := "`" + s.name + "=" + value + "`"
 		if s.restricted {
 			text += " †"
 		}
-		if rows[s.why] == nil {
-			order = append(order, s.why)
-		}
-		rows[s.why] = append(rows[s.why], text)
+		rows[server] = append(rows[server], text)
 	}
-	for _, why := range order {
-		fmt.Fprintf(&b, "| %s | %s |\n", why, strings.Join(rows[why], ", "))
+	for _, s := range settings() {
+		if s.mariaDB == s.mySQL {
+			add(0, s, s.mySQL)
+			continue
+		}
+		if s.mariaDB != "" {
+			add(1, s, s.mariaDB)
+		}
+		if s.mySQL != "" {
+			add(2, s, s.mySQL)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| server | variables |\n|---|---|\n")
+	for i, server := range servers {
+		fmt.Fprintf(&b, "| %s | %s |\n", server, strings.Join(rows[i], ", "))
 	}
 	return b.String()
 }
