@@ -69,7 +69,6 @@ func unrunnable(c doccommands.Command) string {
 		{`^docs/reference/bench\.md$`, ``, "a measurement, with values of the reader's"},
 		{`^deploy/compose/`, ``, "needs docker"},
 		{``, `^docker `, "needs docker"},
-		{`^docs/reference/clients\.md$`, `^go test `, "takes minutes; make e2e runs it"},
 		{``, `^make (bench-|client-suites|conformance)`, "a measurement, or foreign suites: minutes to hours"},
 		{``, `^e2e/run `, "needs servers, browsers and programs of its own"},
 		{``, `-conformance\.corpus`, "needs the servers' suites: make suites"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -21,9 +22,9 @@ Which endpoints does each command serve, and to whom? Parameters, responses and 
 ` + "`:8317`, `tare frontend` `:8318`, `tare rowstream` `:8319`; `tare copy` and `tare alter`" + ` the unix socket ` + "`--control-socket`" + `,
 pages and metrics at ` + "`--http`" + ` (off).
 
-**role**: the least role that an [account](../operate/accounts.md#http-accounts) requires; viewer if none is named. **texts**:
-*required*: only accounts with ` + "`texts: true`" + `; *withheld*: other accounts get the response without statement texts. † changes
-something: each call is logged with its account. A path that ends in ` + "`/`" + ` includes all paths below it, but for ` + "`/`" + `. Active
+Each list names commands, the least role that an [account](../operate/accounts.md#http-accounts) requires (viewer if none is
+named) and texts: *required*: only accounts with ` + "`texts: true`" + `; *withheld*: others get the response without statement texts.
+† changes something: each call is logged with its account. A path that ends in ` + "`/`" + ` includes all paths below it, but for ` + "`/`" + `. Active
 series are also served under ` + "`/prometheus`" + `. Requests are refused with 401 (no valid account) or 403 (role too low, no texts,
 or a page of another site). Details: [statements](top.md#get-apiv1statements), [PromQL](promql.md),
 [switching](switching.md), [active series](active-series.md), [query log](query-log.md), [copy](copy.md).
@@ -46,29 +47,35 @@ func TestHTTPAPIPage(t *testing.T) {
 		{"Prometheus' API", isPromQL},
 		{"Control socket of a copy", func(path string, _ apiOperation) bool { return strings.HasPrefix(path, "/v1/") }},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\n| endpoint | what it is | commands, role, texts |\n|---|---|---|\n", group.title)
-		var order []string // the second and third cell
-		endpoints := make(map[string][]string)
+		fmt.Fprintf(&page, "\n## %s\n", group.title)
+		var accesses []string
+		lines := make(map[string][]apiLine) // by access
+		endpoints := make(map[apiLine][]string)
 		for _, path := range slices.Sorted(maps.Keys(f.Paths)) {
 			if strings.HasPrefix(path, "/prometheus/") {
 				continue // the same without the prefix
 			}
-			methods := make(map[string][]string)
+			methods := make(map[apiLine][]string)
 			for _, method := range slices.Sorted(maps.Keys(f.Paths[path])) {
 				if o := f.Paths[path][method]; group.has(path, o) {
-					cells := apiCells(o)
-					methods[cells] = append(methods[cells], strings.ToUpper(method))
+					methods[lineOf(o)] = append(methods[lineOf(o)], strings.ToUpper(method))
 				}
 			}
-			for _, cells := range slices.Sorted(maps.Keys(methods)) {
-				if endpoints[cells] == nil {
-					order = append(order, cells)
+			for _, l := range slices.SortedFunc(maps.Keys(methods), func(a, b apiLine) int { return cmp.Compare(a.summary, b.summary) }) {
+				if lines[l.access] == nil {
+					accesses = append(accesses, l.access)
 				}
-				endpoints[cells] = append(endpoints[cells], "`"+strings.Join(methods[cells], ", ")+" "+path+"`")
+				if endpoints[l] == nil {
+					lines[l.access] = append(lines[l.access], l)
+				}
+				endpoints[l] = append(endpoints[l], "`"+strings.Join(methods[l], ", ")+" "+path+"`")
 			}
 		}
-		for _, cells := range order {
-			fmt.Fprintf(&page, "| %s | %s |\n", strings.Join(endpoints[cells], ", "), cells)
+		for _, access := range accesses {
+			fmt.Fprintf(&page, "\nOf %s:\n\n", access)
+			for _, l := range lines[access] {
+				fmt.Fprintf(&page, "- %s: %s\n", strings.Join(endpoints[l], ", "), l.summary)
+			}
 		}
 	}
 	if *rewrite {
@@ -81,8 +88,10 @@ func TestHTTPAPIPage(t *testing.T) {
 	}
 }
 
-// apiCells returns what an operation is, and by whom it is served to whom.
-func apiCells(o apiOperation) string {
+// An apiLine is what an operation is, and by whom it is served to whom.
+type apiLine struct{ summary, access string }
+
+func lineOf(o apiOperation) apiLine {
 	access := strings.Join(o.ServedBy, ", ")
 	switch access {
 	case "serve, store, frontend, rowstream, copy":
@@ -97,13 +106,13 @@ func apiCells(o apiOperation) string {
 		access += "; texts " + o.Texts
 	}
 	summary := strings.TrimSuffix(o.Summary, ".")
-	if _, empty := strings.CutSuffix(strings.ToLower(summary), "always empty"); empty {
+	if strings.HasSuffix(strings.ToLower(summary), "always empty") {
 		summary = "Always empty"
 	}
 	if o.Changes {
 		summary += " †"
 	}
-	return summary + " | " + access
+	return apiLine{summary, access}
 }
 
 func isProgram(path string) bool {

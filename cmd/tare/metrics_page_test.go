@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,7 +56,13 @@ func TestMetricsPage(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString(metricsIntro)
 	for _, s := range metricSections(t) {
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n", s.title, s.text)
+		if len(s.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n", s.title)
+		if s.text != "" {
+			fmt.Fprintf(&page, "%s\n\n", s.text)
+		}
 		for _, l := range s.lines {
 			fmt.Fprintf(&page, "- `%s`", l.name)
 			if total := strings.HasSuffix(l.name, "_total"); total && l.kind != "counter" || !total && l.kind != "gauge" {
@@ -64,7 +71,10 @@ func TestMetricsPage(t *testing.T) {
 			if l.labels != "" {
 				fmt.Fprintf(&page, " by %s", l.labels)
 			}
-			fmt.Fprintf(&page, ": %s\n", strings.TrimSuffix(l.help, "."))
+			if l.help != "" {
+				fmt.Fprintf(&page, ": %s", strings.TrimSuffix(l.help, "."))
+			}
+			page.WriteString("\n")
 		}
 	}
 	if *rewrite {
@@ -131,6 +141,7 @@ func metricSections(t *testing.T) []metricSection {
 			return slices.ContainsFunc(gone, func(g metricLine) bool { return g.name == l.name })
 		})
 	}
+	const ofKey = "`digest`, `schema`, `user`, `backend`"
 	copied := own(all.copy)
 	series := make([]metricLine, 0, stmtseries.NumMetrics)
 	for n := range stmtseries.NumMetrics {
@@ -141,44 +152,57 @@ func metricSections(t *testing.T) []metricSection {
 		case stmtseries.Info:
 			kind = "gauge"
 		}
-		series = append(series, metricLine{m.String(), kind, backquoted(m.Labels()), m.Help()})
+		labels, _ := strings.CutPrefix(backquoted(m.Labels()), ofKey)
+		series = append(series, metricLine{m.String(), kind, strings.TrimPrefix(labels, ", "), m.Help()})
 	}
 	commands := make(map[string]string)
-	several := func(sections []metricSection) []metricLine {
-		var lines []metricLine
+	several := func(sections []metricSection) (common []metricSection) {
+		lines := make(map[string][]metricLine)
 		for _, s := range sections {
 			for _, l := range s.lines {
-				if commands[l.name] == "" {
-					lines = append(lines, l)
-				} else {
+				if commands[l.name] != "" {
 					commands[l.name] += ", "
 				}
 				commands[l.name] += strings.TrimPrefix(s.title, "tare ")
 			}
 		}
-		lines = slices.DeleteFunc(lines, func(l metricLine) bool { return !strings.Contains(commands[l.name], ",") })
-		for i := range lines {
-			lines[i].help += " Of " + commands[lines[i].name]
+		for _, s := range sections {
+			for _, l := range s.lines {
+				in := commands[l.name]
+				if other := lines[in]; strings.Contains(in, ",") && !slices.Contains(other, l) {
+					lines[in] = append(other, l)
+				}
+			}
 		}
-		slices.SortFunc(lines, func(a, b metricLine) int { return cmp.Compare(a.name, b.name) })
-		return lines
+		for _, in := range slices.Sorted(maps.Keys(lines)) {
+			common = append(common, metricSection{title: "Of " + in, lines: lines[in]})
+		}
+		return common
 	}
 	sections := []metricSection{
-		{"tare serve", "The gateway's own.", without(own(all.serve), shared)},
+		{"tare serve", "", without(own(all.serve), shared)},
 		{"tare serve with a history", "With `--bucket`, in addition: writing, uploading and querying the history; with `--history-remote-write`, sending it. " +
 			"Its bucket has the `tare_store_…` metrics of tare store, its PromQL the `tare_prometheus_engine_…` ones.", without(own(all.history), own(all.store))},
-		{"tare store", "The `tare_prometheus_engine_…` ones are PromQL's engine, as Prometheus names them.", without(own(all.store), shared)},
-		{"tare frontend", "Which series are active, over many shards.", without(own(all.frontend), shared)},
-		{"tare rowstream", "Rows on their way to copies.", without(own(all.rowstream), shared)},
+		{"tare store", "The `tare_prometheus_engine_…` and `tare_objstore_…` ones are those of PromQL's engine and of Thanos' library for buckets; `# HELP` of `/metrics` describes them.", without(own(all.store), shared)},
+		{"tare frontend", "", without(own(all.frontend), shared)},
+		{"tare rowstream", "", without(own(all.rowstream), shared)},
 		{"tare copy", "With `--http`; of `tare alter` too. Gauges that are unknown are absent.", copied},
 		{"tare alter", "With `--http`, besides those of tare copy. Gauges that are unknown are absent.", without(own(all.alter), copied)},
 	}
 	common := several(sections)
 	for i := range sections {
-		sections[i].lines = without(sections[i].lines, common)
+		for _, c := range common {
+			sections[i].lines = without(sections[i].lines, c.lines)
+		}
+		for n, l := range sections[i].lines {
+			if strings.HasPrefix(l.name, "tare_prometheus_engine_") || strings.HasPrefix(l.name, "tare_objstore_") {
+				sections[i].lines[n].help = "" // of other projects
+			}
+		}
 	}
-	return append(append([]metricSection{{"Several servers", "Of the query log, of every server; others end with their servers.", append(shared, common...)}}, sections...),
-		metricSection{"The history's series", "Not on `/metrics`: queried by PromQL at `/api/v1/query`, or in Grafana. Each also has the labels of `--history-labels`, `instance` among them.", series})
+	sections = slices.Concat([]metricSection{{"Of every server", "", shared}}, common, sections)
+	return append(sections, metricSection{"The history's series", "Not on `/metrics`: queried by PromQL at `/api/v1/query`, or in Grafana. Each has the labels of `--history-labels`, `instance` among them, " +
+		"and all but the last " + ofKey + ".", series})
 }
 
 // rowstreamMetrics returns the metrics of tare rowstream, which opens only with a source.

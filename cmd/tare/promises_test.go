@@ -45,6 +45,9 @@ func fileNow(t *testing.T, name string) string {
 	return string(text)
 }
 
+// tableNames are the names in the first cells of tables.
+var tableNames = regexp.MustCompile("(?m)^\\| [^|`]*`([^`|]+)`[^|]*\\| ")
+
 // A promised page lists the names that a release promises. Other tests hold each page against the program.
 var promised = []struct {
 	page string
@@ -53,7 +56,8 @@ var promised = []struct {
 	{"docs/reference/configuration.md", regexp.MustCompile("(?m)^ *- `(--[a-z0-9-]+)")},
 	{"docs/reference/metrics.md", regexp.MustCompile("(?m)^ *- `(tare_[a-z0-9_]+)`")},
 	{"docs/reference/query-log.md", regexp.MustCompile("(?m)^- `([a-z0-9_]+)`")},
-	{"docs/reference/file-formats.md", regexp.MustCompile("(?m)^\\| [^|`]*`([^`|]+)`[^|]*\\| ")},
+	{"docs/reference/file-formats.md", tableNames},
+	{"history/FORMATS.md", tableNames},
 }
 
 // unannounced returns what the release had and is gone, without what the changelog names between quotes above the section of the release.

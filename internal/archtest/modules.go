@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	modulesFile = "docs/background/modules.md"
+	modulesFile = "MODULES.md"
 	maxNamed    = 8                      // the number of modules up to which they are named
 	tags        = "gcs,azure,vtprotobuf" // of options of the product, and of a dependency
 	apart       = "sizegen"              // the directory that is to become a module

@@ -178,29 +178,25 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 	return err
 }
 
-// writeOptions writes a list of options, those that need the same together.
+// writeOptions writes a list of options, those that need the same together, where the first of them is.
 func writeOptions(out *bytes.Buffer, options []*Option) {
-	for rest := options; len(rest) > 0; {
-		needs := noEffect(rest[0])
-		n := slices.IndexFunc(rest, func(o *Option) bool { return noEffect(o) != needs })
-		if n < 0 {
-			n = len(rest)
-		}
-		together := needs != "" && n > 1
-		if together {
+	same := make(map[string][]*Option)
+	for _, o := range options {
+		same[noEffect(o)] = append(same[noEffect(o)], o)
+	}
+	for _, o := range options {
+		needs := noEffect(o)
+		switch alike := same[needs]; {
+		case needs == "":
+			fmt.Fprintf(out, "- %s\n", markdown(o))
+		case len(alike) == 1:
+			fmt.Fprintf(out, "- %s. No effect %s\n", markdown(o), needs)
+		case alike[0] == o:
 			fmt.Fprintf(out, "- No effect %s:\n", needs)
-		}
-		for _, o := range rest[:n] {
-			switch {
-			case together:
+			for _, o := range alike {
 				fmt.Fprintf(out, "  - %s\n", markdown(o))
-			case needs != "":
-				fmt.Fprintf(out, "- %s. No effect %s\n", markdown(o), needs)
-			default:
-				fmt.Fprintf(out, "- %s\n", markdown(o))
 			}
 		}
-		rest = rest[n:]
 	}
 }
 
