@@ -48,11 +48,11 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		slabLends:  desc("slab_lends_total", "Slabs lent to queries.", "pool"),
 		slabMade:   desc("slab_allocations_total", "Slabs allocated because none was idle.", "pool"),
 		readBytes: desc("read_bytes_total",
-			"Bytes read by finished queries, by kind and origin: cached, disk (cache), memcached, fetched (bucket or local file), wasted (gaps).", "kind", "origin"),
-		nameRunning: desc("tenant_queries_running", "Running queries by tenant or client named in option tenant-limits; the rest are <other>.", "kind", "name"),
-		nameWaiting: desc("tenant_queries_waiting", "Queueing queries by tenant or client named in option tenant-limits; the rest are <other>.", "kind", "name"),
-		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries by tenant or client named in option tenant-limits; the rest are <other>.", "kind", "name"),
-		nameRefused: desc("tenant_requests_refused_total", "Requests refused by a full queue of their tenant or client in option tenant-limits; the rest are <other>.", "kind", "name"),
+			"Bytes read by finished queries: cached, disk (cache), memcached, fetched (bucket or local file), wasted (gaps).", "kind", "origin"),
+		nameRunning: desc("tenant_queries_running", "Running queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
+		nameWaiting: desc("tenant_queries_waiting", "Queueing queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
+		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
+		nameRefused: desc("tenant_requests_refused_total", "Requests refused by a full queue of their tenant or client in option tenant-limits, or <other>.", "kind", "name"),
 		reads:       desc("reads_total", "Ranges fetched by finished queries, by kind of data.", "kind"),
 	}
 }

@@ -48,19 +48,19 @@ func NewAlter() *Alter {
 	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.in("How the table is changed")
-	s.Duration(&c.Alter.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds; the server ends it after twice that")
+	s.Duration(&c.Alter.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds")
 	s.Int(&c.Alter.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
-	declareBytes(s, &c.Alter.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table with its indexes that the server may rebuild or index in place; 0: none")
+	declareBytes(s, &c.Alter.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table that the server may rebuild or index in place; 0: none")
 	s.Int(&c.Alter.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
 	declareBytes(s, &c.Alter.ChunkBytes, "chunk-bytes", "16MiB", 1<<10, "approximate bytes of rows per transaction")
 	s.Duration(&c.Alter.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so its undo log")
 	s.Duration(&c.Alter.Patience, "patience", "1m", "how long an unreachable server is awaited")
-	s.Duration(&c.Alter.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: it is dropped at once")
-	s.Duration(&c.Alter.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table after the swap, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
+	s.Duration(&c.Alter.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: drop it at once")
+	s.Duration(&c.Alter.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
 	s.String(&c.Alter.OnEvent, "on-event", "command", "", "shell command for each event, with a line of JSON on its standard input; killed after 30s")
 	c.Throttle.declareAlter(s)
 	s.in("Control and progress")
-	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto for one in $XDG_RUNTIME_DIR/tare/alter, a path, or off")
+	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto (in $XDG_RUNTIME_DIR/tare/alter), a path, or off")
 	s.OptionalAddress(&c.HTTP, "http", "off", "address for a page with the progress, metrics and health, such as 127.0.0.1:8320; off for none")
 	c.HTTPAccess.declare(s)
 	c.Diag.declare(s)
@@ -107,7 +107,7 @@ func (t *CopyThrottle) declareAlter(s *Set) {
 	s.Duration(&t.Limits.MaxLag, "max-lag", "0", "throttle the copying of rows to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,
-		Help: "account on a replica whose lag is limited: mysql://user:password@host:port; can be repeated",
+		Help: "account on a replica; can be repeated",
 	}, parseControlURLs, formatControlURLs)
 	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running at or below this; 0: no limit")
 	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")

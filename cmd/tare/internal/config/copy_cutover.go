@@ -15,12 +15,12 @@ type CopyCutover struct {
 
 func (o *CopyCutover) declare(s *Set) {
 	s.in("Cutover")
-	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it, and write their changes back for --reverse-window; without --gateway, print the steps; with --to-shard, make the source read-only")
+	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it; without --gateway, print the steps; with --to-shard, make the source read-only")
 	s.Duration(&o.Options.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
-	s.Duration(&o.Options.MaxPause, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then they resume where they were, and the cutover is retried")
+	s.Duration(&o.Options.MaxPause, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes, before they resume and the cutover is retried")
 	s.Int(&o.Options.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
-	s.Duration(&o.Options.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before the gateway closes them; 0: do not switch")
-	s.Duration(&o.Options.Window, "reverse-window", "1h", "how long after the switch changes of the target are written back to the source; 0: not at all")
+	s.Duration(&o.Options.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before they are closed; 0: do not switch")
+	s.Duration(&o.Options.Window, "reverse-window", "1h", "how long changes of the target are written back to the source; 0: not at all")
 }
 
 // need declares which options have no effect without others.

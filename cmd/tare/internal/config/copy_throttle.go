@@ -26,7 +26,7 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Duration(&t.Limits.MaxLag, "max-lag", "0", "throttle to keep the lag of --replica below this; 0: no limit")
 	declare(s, &t.Replicas, Option{
 		Name: "replica", Kind: "url", repeats: true,
-		Help: "account on a replica of either side whose lag is limited: mysql://user:password@host:port; can be repeated",
+		Help: "account on a replica of either side; can be repeated",
 	}, parseControlURLs, formatControlURLs)
 	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running at or below this; 0: no limit")
 	s.String(&t.Limits.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")

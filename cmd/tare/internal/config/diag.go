@@ -40,7 +40,7 @@ func (d *Diag) declare(s *Set) {
 	}, parseLevel, func(l slog.Level) string { return strings.ToLower(l.String()) })
 	declare(s, &d.Umask, Option{
 		Name: "umask", Kind: "mode", Default: defaultUmask,
-		Help: "permissions that created files and directories lack, since they contain rows and statement texts; 0027: the group may read",
+		Help: "permissions that created files and directories lack; 0027: the group may read",
 	}, parseUmask, formatFileMode)
 }
 

@@ -24,7 +24,7 @@ type Memcached struct {
 func (c *Memcached) declare(s *Set, prefix string) {
 	declare(s, &c.Servers, Option{
 		Name: prefix + "cache-memcached", Kind: "host:port,…",
-		Help: "memcached servers for the same pages, the same ones for all processes with this bucket",
+		Help: "memcached servers for the same pages, the same for all processes",
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
 	s.Duration(&c.Timeout, prefix+"cache-memcached-timeout", sharedcache.DefaultTimeout.String(), "time limit of one call of a server of --"+prefix+"cache-memcached")
 	s.need("without --"+prefix+"cache-memcached", func() bool { return len(c.Servers) > 0 }, prefix+"cache-memcached-timeout")

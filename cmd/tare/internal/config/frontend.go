@@ -39,7 +39,7 @@ func NewFrontend() *Frontend {
 		Help: "systems with different series, separated by commas: each shard is requested from all",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); the system's when empty")
 	declareWords(s, &c.Options.Encoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
@@ -53,15 +53,15 @@ func NewFrontend() *Frontend {
 	s.Duration(&c.Options.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
 	declare(s, &c.Options.Hedge, Option{
 		Name: "hedge", Kind: "share", Default: "0.05",
-		Help: "fraction of shard requests (0 to 1) that may be made twice: the last shard if it takes more than twice as long as the others",
+		Help: "fraction of shard requests (0 to 1) that may be made twice, for a last shard twice as slow as the others",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	declareWords(s, &c.Options.Decoding.By, "decoder", "decoder of responses; stdlib is a plain one that accepts the same; re-read from --config on SIGHUP",
+	declareWords(s, &c.Options.Decoding.By, "decoder", "decoder of responses; stdlib is plain and slower; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
 	declare(s, &c.Options.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",
-		Help: "fraction of requests (0 to 1) decoded by both, with differences counted and logged; re-read from --config on SIGHUP",
+		Help: "fraction of requests (0 to 1) decoded by both; differences are logged; re-read from --config on SIGHUP",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{

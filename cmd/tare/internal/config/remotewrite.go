@@ -60,10 +60,10 @@ func (c *RemoteWrite) declare(s *Set) {
 	s.in("Remote write")
 	declare(s, &c.URL, Option{
 		Name: "history-remote-write", Kind: "url",
-		Help: "send the history to this receiver of remote write too: https://user:password@host/api/v1/write",
+		Help: "receiver of the history by remote write: https://user:password@host/api/v1/write",
 	}, parseRemoteURL, RemoteURL.String)
 	Enum(s, &c.Version, "history-remote-write-version", "version of remote write that the receiver takes; 1.0 does not confirm samples", remotewrite.V2, remotewrite.V1)
-	s.String(&c.TokenFile, "history-remote-write-token-file", "file", "", "file with a bearer token for the receiver; re-read for each request")
+	s.String(&c.TokenFile, "history-remote-write-token-file", "file", "", "file with a bearer token; re-read for each request")
 	s.String(&c.Tenant, "history-remote-write-tenant", "name", "", "tenant of the receiver, sent as X-Scope-OrgID")
 	s.String(&c.CAFile, "history-remote-write-ca", "file", "", "CA certificates to verify the receiver with (PEM); the system's when empty")
 	s.need("without --history-remote-write", c.enabled,

@@ -54,7 +54,7 @@ func NewRowstream() *Rowstream {
 	s.Int(&c.Service.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM; an interrupted copy resumes when it is run again")
 	s.in("")
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty the directory rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	c.HTTPAccess.declare(s)
 	c.Log.declareRequests(s, requestLog{
 		kind: "call", fields: wire.LogFields(),

@@ -90,7 +90,7 @@ func NewServe() *Serve {
 	s.in("TLS")
 	s.String(&c.TLSCert, "tls-cert", "file", "", "certificate for clients (PEM); when empty, a self-signed one is created at start")
 	s.String(&c.TLSKey, "tls-key", "file", "", "key of --tls-cert (PEM)")
-	declareWords(s, &c.Gateway.ClientTLS, "client-tls", "TLS of clients: required refuses clients without, verify also those without a certificate of --tls-client-ca; auto is required if --backend-tls is required or verifies, otherwise preferred",
+	declareWords(s, &c.Gateway.ClientTLS, "client-tls", "TLS of clients: verify requires a certificate of --tls-client-ca; auto is required if --backend-tls is required or verifies, otherwise preferred",
 		word[gateway.ClientTLSMode]{"auto", ""}, word[gateway.ClientTLSMode]{"off", gateway.ClientTLSOff}, word[gateway.ClientTLSMode]{"preferred", gateway.ClientTLSPreferred},
 		word[gateway.ClientTLSMode]{"required", gateway.ClientTLSRequired}, word[gateway.ClientTLSMode]{"verify", gateway.ClientTLSVerify})
 	s.String(&c.TLSClientCA, "tls-client-ca", "file", "", "CA certificates of clients (PEM), for --client-tls verify")

@@ -76,14 +76,14 @@ func NewStore() *Store {
 		Name: "max-time", Kind: timeKind,
 		Help: "serve no samples after this time, in the same form; all when empty",
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty the directory store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.in("Memory and limits")
 	declareBytes(s, &c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
 	declareBytes(s, &c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
 	declareBytes(s, &c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	c.DiskCache.declare(s, "")
 	c.Memcached.declare(s, "")
-	declareBytes(s, &c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each; larger ones are written while their query runs")
+	declareBytes(s, &c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each")
 	declareBytes(s, &c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
 	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits for each tenant, or client of a bucket without tenants; re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
@@ -96,17 +96,17 @@ func NewStore() *Store {
 	s.Duration(&c.Gateway.DeletionDelay, "deletion-delay", "1h", "how long a block marked for deletion is still served")
 	c.Calls.declare(s, "queue-timeout")
 	s.in("Memory and limits")
-	s.Duration(&c.API.WriteTimeout, "write-timeout", "30s", "disconnect a client that takes no data, or leaves its request incomplete, for this long")
+	s.Duration(&c.API.WriteTimeout, "write-timeout", "30s", "how long a client may take no data, or leave its request incomplete")
 	s.in("PromQL")
 	declare(s, &c.API.Features, Option{
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
-	Enum(s, &c.Gateway.Partial, "partial", "queries over blocks that are not served (damaged, incomplete, of another shard or time range): warn in the result, or deny",
+	Enum(s, &c.Gateway.Partial, "partial", "queries over blocks that are not served (damaged, of another shard or time range): warn in the result, or deny",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.in("Bucket")
-	s.Bool(&c.Gateway.EagerHeaders, "eager-headers", "load all index headers before serving, instead of with the first query that requires them")
-	s.Duration(&c.Gateway.HeaderIdle, "header-idle", "1h", "unload an index header that no query has used for this long")
+	s.Bool(&c.Gateway.EagerHeaders, "eager-headers", "load all index headers before serving, not with the first query")
+	s.Duration(&c.Gateway.HeaderIdle, "header-idle", "1h", "unload an index header unused for this long")
 	s.traces(&c.TracesURL)
 	s.in("Memory and limits")
 	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")

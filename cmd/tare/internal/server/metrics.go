@@ -91,7 +91,7 @@ func NewQueryLogCollector(log *querylog.Logger) prometheus.Collector {
 		queued:      desc("queued_bytes", "Memory queued for a sink; for the ring, its size.", "sink"),
 		readers:     desc("readers", "Clients reading /debug/querylog."),
 		seq:         desc("seq", "Number of the last line of this process's run."),
-		held:        desc("held_records", "Records suppressed by the rate limit per digest, to be counted in the digest's next line."),
+		held:        desc("held_records", "Records suppressed by the rate limit per digest until the digest's next line."),
 		unaccounted: desc("unaccounted_records_total", "Records suppressed by the rate limit per digest that no line counts."),
 	}
 }
