@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type modelGateway struct {
 	requests []string
 	at       int // 0: no fault
 	kind     testproxy.Fault
+	pinned   int // the number of routes from now on with a session that cannot be switched
 
 	statement sync.Mutex // locked while the client executes a statement, which a pause waits for
 }
@@ -50,6 +52,13 @@ func (g *modelGateway) set(at int, kind testproxy.Fault) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.address, g.token, g.requests, g.at, g.kind = g.from, "", nil, at, kind
+}
+
+// now returns the requests since set, the server of the client, and whether it is paused.
+func (g *modelGateway) now() (requests []string, address string, paused bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.requests), g.address, g.heldLocked()
 }
 
 // side returns the schema that the client writes to, by a statement after which it calls done. It blocks during a pause.
@@ -123,6 +132,10 @@ func (g *modelGateway) do(r *http.Request) (code int, response any) {
 	}
 	switch strings.TrimPrefix(r.URL.Path, "/api/v1/route") {
 	case "":
+		if g.pinned > 0 {
+			g.pinned--
+			route["pinned"] = []gatewayclient.Pinned{{Connection: 7, User: "u", Reason: "it has a lock"}}
+		}
 		return http.StatusOK, route
 	case "/hold":
 		d, err := time.ParseDuration(request.For)

@@ -124,6 +124,9 @@ func (r *readOnly) settle(ctx context.Context, locks *heldLock, position binlog.
 	ctx, cancel := context.WithDeadlineCause(ctx, locks.until, errors.New("sessions with open transactions have not ended in time"))
 	defer cancel()
 	if err := r.use(ctx, func(c *mysqlconn.Client) error { return endWriters(ctx, c) }); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // and not that of the connection, which was cut off
+		}
 		return fmt.Errorf("roll open transactions of the source back: %w", err)
 	}
 	now, err := endOfLog(ctx, locks.Client)

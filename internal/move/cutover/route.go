@@ -73,6 +73,7 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
 	defer func() { _ = target.Close() }() // likewise
+	var unknown error                     // why it may be another server
 	for _, n := range []routeNames{{a.Backend, a.Standby, "standby"}, {a.Standby, a.Backend, "backend"}} {
 		var why [2]error
 		var same [2]bool
@@ -83,9 +84,12 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 			c.notify("the gateway's %s is the copy's %s, and its %s is %s", n.from, from, n.to, to)
 			return nil
 		}
-		if err := errors.Join(why[:]...); err != nil && n.side == "backend" {
-			return fmt.Errorf("%w; asked whether they are: %w", otherServers(a, from, to), err)
+		if unknown == nil {
+			unknown = errors.Join(why[:]...)
 		}
+	}
+	if unknown != nil {
+		return fmt.Errorf("%w; asked whether they are: %w", otherServers(a, from, to), unknown)
 	}
 	return otherServers(a, from, to)
 }

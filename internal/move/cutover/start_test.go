@@ -179,6 +179,13 @@ func TestOtherTables(t *testing.T) {
 	}
 	k.reset()
 	s.must((&record{k.state}).recordCutting(t.Context(), k.holder, p, p))
+	for _, column := range []string{"source_position", "target_position"} {
+		s.exec("UPDATE " + k.st.Cutovers() + " SET " + column + " = 'x'")
+		if _, err := Open(t.Context(), k.options(), copy); err == nil || !strings.Contains(err.Error(), "of a binary log") {
+			t.Errorf("a damaged %s: %v", column, err)
+		}
+		s.exec("UPDATE " + k.st.Cutovers() + " SET " + column + " = '" + p.String() + "'")
+	}
 	if err := OpenHandoverPart(t.Context(), k.holder, k.state, false); err == nil || !strings.Contains(err.Error(), "to one target is recorded as cutting") {
 		t.Errorf("a handover of a cutover: %v", err)
 	}
@@ -220,6 +227,17 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: the names are %+v, want %+v", c.name, x.names, want)
 		}
 		x.Close()
+	}
+	k.g = newModelGateway(t, local(s.through.Addr), local(other.through.Addr))
+	for _, side := range []*sides{s, other} {
+		side.proxy.EachFails(t, func() error {
+			o, copy := k.options(), k.of()
+			o.Back, copy.Target = s.through, other.through
+			x, err := Open(t.Context(), o, copy)
+			s.must(err)
+			defer x.Close()
+			return x.findNames(t.Context(), &gatewayclient.Route{Backend: k.g.from, Standby: k.g.to})
+		}, "SELECT VERSION(), CONNECTION_ID(),", "SET @@SESSION.max_statement_time = ", "SELECT RELEASE_")
 	}
 }
 
