@@ -195,10 +195,10 @@ client-suites: suites ## run the test suites of CLIENTS (all) directly and throu
 binlog-oracle: suites ## compare a million row events of each server's binary log with its own program's reading; resumes in bin/conformance; CONFORMANCE: flags
 	$(BINLOGORACLE) -conformance.dir $(CURDIR)/bin/conformance -conformance.binlog 1000000 $(CONFORMANCE)
 
-mutants: ## change 12 random places of each package, one at a time, and list the changes that no test notices; resumes in bin/mutants.jsonl; MUTANTS: flags and packages
+mutants: ## change 12 random places of each package, one at a time, and list the changes that no test notices; resumes with the same SEED in bin/mutants.jsonl; MUTANTS: flags and packages
 	.ci/packages mariadbd gcc
 	mkdir -p bin
-	go run ./internal/mutants -state bin/mutants.jsonl $(MUTANTS)
+	go run ./internal/mutants -state bin/mutants.jsonl $(if $(SEED),-seed $(SEED)) $(MUTANTS)
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done

@@ -239,19 +239,7 @@ func traceFaulty(t *testing.T, operation, dir string, at testdir.FileCall, fault
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer out.Close()
-	args := []string{"-test.run=^TestFileFaults$"}
-	if cover := os.Getenv("GOCOVERDIR"); cover != "" && testing.CoverMode() != "" { // the process reads what others have written there
-		own := t.TempDir()
-		args = append(args, "-test.gocoverdir="+own)
-		defer func() {
-			entries, err := os.ReadDir(own)
-			must(t, err)
-			for _, e := range entries {
-				must(t, os.Rename(filepath.Join(own, e.Name()), filepath.Join(cover, e.Name())))
-			}
-		}()
-	}
-	cmd := exec.Command(os.Args[0], args...)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFileFaults$")
 	cmd.Env = append(os.Environ(), faultyEnv+"="+operation+" in "+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	calls, failed := testdir.TraceFiles(t, cmd, dir, at, fault)

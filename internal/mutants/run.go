@@ -11,12 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // A pkg is a package of the module, as go list describes it.
 type pkg struct {
-	ImportPath, Dir                    string
+	ImportPath, Dir, Name              string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	Imports, TestImports, XTestImports []string
 }
@@ -35,7 +36,7 @@ func (p *pkg) testBytes() (n int64) {
 
 // listPackages returns the packages that patterns match.
 func listPackages(ctx context.Context, patterns ...string) ([]*pkg, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports"}, patterns...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports"}, patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -52,125 +53,152 @@ func listPackages(ctx context.Context, patterns ...string) ([]*pkg, error) {
 	return all, nil
 }
 
-// An outcome is what became of a mutant.
-type outcome string
-
-const (
-	invalid    outcome = "does not compile"
-	killedOwn  outcome = "killed by its package"
-	killedBy   outcome = "killed by importers"
-	equivalent outcome = "equivalent"
-	survived   outcome = "survived"
-	// survivedOwn is the outcome of a mutant whose package's tests pass, before the tests of importers have run.
-	survivedOwn outcome = "survived its package"
-)
-
-// A runner runs tests with mutants.
+// A runner runs the tests of one package, and of its importers, with its mutants.
 type runner struct {
-	dir     string // of overlays and binaries
-	reaches string // directory of recorded reaches; empty: none
-	limit   time.Duration
+	dir     string // of sources, binaries and the tests' temporary files
+	overlay string // flag of the compiler
+	mutants int
+	grace   time.Duration // of a test with a mutant, besides four times what it takes without
 }
 
+// makeDir makes a directory below another one.
+func makeDir(parent, pattern string) (dir string, err error) {
+	if dir, err = os.MkdirTemp(parent, pattern); err == nil {
+		err = os.Chmod(dir, passable)
+	}
+	return dir, err
+}
+
+func (r *runner) control() string { return filepath.Join(r.dir, "selected") }
+
 const (
+	// buildLimit bounds one call of the compiler.
 	buildLimit = 10 * time.Minute
 
-	// firstTests is the time without a mutant of the tests that run before the others that reach it.
-	firstTests = 2 * time.Second
+	// A test that takes more than shortLimit without a mutant runs after the others. longLimit bounds each.
+	shortLimit, longLimit = 10 * time.Second, 5 * time.Minute
+
+	// together is the most tests of one process.
+	together = 16
+
+	// passable is the mode of directories above those of a server, which runs as another user.
+	passable = 0o711
+
+	// memory bounds the data of each process of a test, in KiB, and files the size of a file, in units of 512 bytes.
+	memory, files = "4194304", "2097152"
 )
 
-// A result is that of tests with a mutant.
-type result int
+// build compiles a package and its tests with all mutants. It returns what the compiler prints if it refuses them.
+func (r *runner) build(ctx context.Context, p *pkg) (binary string, printed []byte, err error) {
+	binary = filepath.Join(r.dir, "test")
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
+	args := []string{"build", "-o", os.DevNull}
+	if p.hasTests() {
+		args = []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "-trimpath", r.overlay, p.ImportPath)...)
+	printed, err = cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", nil, ctx.Err()
+	}
+	return binary, printed, err
+}
 
-const (
-	passed result = iota
-	failed
-	notBuilt
-)
-
-// try runs tests of p with a mutant of it or of another package: short ones first, then the others, until one fails.
-func (r *runner) try(ctx context.Context, m *mutant, p *pkg, tests []reachingTest) (result, error) {
-	overlay, err := r.overlay(m)
+// kill runs the tests of a binary, built of p's, with those of the mutants that they reach, until each is killed or the context is done.
+// It removes killed ones from alive, and returns the number of tests that did not run.
+func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]bool) (unrun int, err error) {
+	cmd := exec.Command(binary, "-test.list=.")
+	cmd.Dir = p.Dir
+	out, err := cmd.Output()
 	if err != nil {
-		return passed, err
+		return 0, fmt.Errorf("list the tests of %s: %w", p.ImportPath, err)
 	}
-	binary := filepath.Join(r.dir, "mutant.test")
-	if _, ok, err := r.command(ctx, buildLimit, "", "go", "test", "-c", "-vet=off", overlay, "-o", binary, p.ImportPath); err != nil || !ok {
-		return notBuilt, err
-	}
-	for len(tests) > 0 {
-		n, took := 0, time.Duration(0)
-		for n < len(tests) && (took == 0 || took+tests[n].Took < firstTests || tests[0].Took >= firstTests) {
-			took += tests[n].Took
-			n++
+	var long []string
+	tests := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return strings.HasPrefix(name, "Benchmark") })
+	for limit, n := shortLimit, together/4; len(tests)+len(long) > 0 && len(alive) > 0; {
+		if ctx.Err() != nil {
+			return len(tests) + len(long), nil
 		}
-		names := make([]string, n)
-		for i, t := range tests[:n] {
-			names[i] = t.Name
+		if len(tests) == 0 {
+			tests, long, limit = long, nil, longLimit
+		}
+		if n = min(n, len(tests)); limit == longLimit {
+			n = 1
+		}
+		some := tests[:n]
+		began := time.Now()
+		passed, err := r.run(ctx, binary, p, some, 0, limit)
+		took := time.Since(began)
+		switch {
+		case err != nil:
+			return 0, err
+		case !passed && ctx.Err() != nil:
+			continue
+		case !passed && n > 1: // one of them fails, or they take too long
+			n /= 2
+			continue
+		case !passed && took >= limit && limit == shortLimit:
+			long = append(long, some...)
+		case !passed:
+			fmt.Printf("%s: %s fails without a mutant, and is left out\n", p.ImportPath, some[0])
+		default:
+			if err := r.killBy(ctx, binary, p, some, took, alive); err != nil {
+				return 0, err
+			}
 		}
 		tests = tests[n:]
-		limit := r.limit + 3*took
-		_, ok, err := r.command(ctx, limit+time.Minute, p.Dir, binary, "-test.short", "-test.failfast", "-test.timeout="+limit.String(), "-test.run=^("+strings.Join(names, "|")+")$")
-		if err != nil {
-			return passed, err
-		}
-		if !ok {
-			return failed, nil
+		if took < shortLimit/8 {
+			n = min(2*n, together)
 		}
 	}
-	return passed, nil
+	return 0, nil
 }
 
-// compiles reports whether a package with a mutant compiles.
-func (r *runner) compiles(ctx context.Context, m *mutant, p *pkg) (bool, error) {
-	overlay, err := r.overlay(m)
+// killBy runs tests, which have passed without a mutant in the time took, with each mutant that they have reached.
+func (r *runner) killBy(ctx context.Context, binary string, p *pkg, tests []string, took time.Duration, alive map[int]bool) error {
+	reached, err := os.ReadFile(r.control())
 	if err != nil {
+		return err
+	}
+	for id := range alive {
+		if reached[reachedAt(id)] == 0 {
+			continue
+		}
+		passed, err := r.run(ctx, binary, p, tests, id, r.grace+4*took)
+		if err != nil {
+			return err
+		}
+		if !passed && ctx.Err() == nil {
+			delete(alive, id)
+		}
+	}
+	return nil
+}
+
+// run runs short tests with a mutant, or with none if id is 0, and reports whether they pass within limit.
+func (r *runner) run(ctx context.Context, binary string, p *pkg, tests []string, id int, limit time.Duration) (passed bool, err error) {
+	temporary := filepath.Join(r.dir, "t")
+	if err := errors.Join(os.WriteFile(r.control(), selecting(id, r.mutants), 0o600), os.Mkdir(temporary, passable)); err != nil {
 		return false, err
 	}
-	_, ok, err := r.command(ctx, buildLimit, "", "go", "build", "-o", os.DevNull, overlay, p.ImportPath)
-	return ok, err
-}
-
-// overlay writes the changed file and returns the flag that has the compiler read it.
-func (r *runner) overlay(m *mutant) (flag string, err error) {
-	text, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", err
-	}
-	file, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", err
-	}
-	changed, list := filepath.Join(r.dir, "mutant.go"), filepath.Join(r.dir, "overlay.json")
-	if err := os.WriteFile(changed, m.apply(text), 0o600); err != nil {
-		return "", err
-	}
-	content, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
-	if err != nil {
-		return "", err
-	}
-	return "-overlay=" + list, os.WriteFile(list, content, 0o600)
-}
-
-// children returns the directory in which processes that a test starts record what they execute.
-func (r *runner) children() string { return filepath.Join(r.dir, "children") }
-
-// command returns the output of a program in a directory, and whether it succeeds within limit.
-func (r *runner) command(ctx context.Context, limit time.Duration, dir, name string, args ...string) (out []byte, succeeds bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(limited, name, args...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(os.Environ(), "GOCOVERDIR="+r.children())
-	out, err = cmd.Output()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return nil, false, ctx.Err()
-	case err == nil:
-		return out, true, nil
-	case errors.As(err, &exit) || limited.Err() != nil || errors.Is(err, exec.ErrWaitDelay):
-		return out, false, nil
+	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -d `+memory+`; ulimit -f `+files+`; exec "$0" "$@"`, binary, "-test.short", "-test.failfast", "-test.run=^("+strings.Join(tests, "|")+")$")
+	cmd.Dir, cmd.WaitDelay = p.Dir, time.Second
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stop := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the processes that it starts, too
+	cmd.Cancel = stop
+	if err := cmd.Start(); err != nil {
+		return false, err
 	}
-	return nil, false, fmt.Errorf("%s: %w", name, err)
+	passed = cmd.Wait() == nil
+	_ = stop()              // those that it leaves
+	for try := 0; ; try++ { // a process that is being killed may still create files
+		if err = os.RemoveAll(temporary); err == nil || try == 100 {
+			return passed, err
+		}
+		time.Sleep(10 * time.Millisecond) // polls: until the killed processes have exited
+	}
 }

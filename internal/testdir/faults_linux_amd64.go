@@ -82,9 +82,6 @@ func Traceable() error {
 // fault is "". It returns these calls in their order. It skips the test where no process can be traced.
 func TraceFiles(t *testing.T, cmd *exec.Cmd, dir string, at FileCall, fault FileFault) (calls []FileCall, err error) {
 	t.Helper()
-	if covered := os.Getenv("GOCOVERDIR"); covered != "" && testing.CoverMode() != "" { // the process executes lines of the test, too
-		cmd.Args = append(cmd.Args, "-test.gocoverdir="+covered)
-	}
 	tracer := &fileTracer{dir: dir + string(filepath.Separator), at: at, fault: fault, counts: make(map[FileCall]int), failing: make(map[int]syscall.Errno)}
 	done := make(chan error, 1)
 	go func() {
