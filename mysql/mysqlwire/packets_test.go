@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -322,4 +323,27 @@ func TestAllocsPackets(t *testing.T) {
 		}
 	}
 	alloctest.Run(t, cases)
+}
+
+// TestStateChangesOfServers reads the states that MariaDB 10.11 and MySQL 9.7 send.
+func TestStateChangesOfServers(t *testing.T) {
+	changed := StateChange{Type: StateChanged, Value: []byte("1")}
+	tests := []struct {
+		state string
+		want  []StateChange
+	}{
+		{"\x02\x011", []StateChange{changed}},
+		{"\x00\x10\x0cstatement_id\x0214\x02\x011", []StateChange{{Type: StateSystemVariable, Name: []byte("statement_id"), Value: []byte("14")}, changed}},
+		{"\x02\x011\x05\x09\x08T_______", []StateChange{changed, {Type: StateTransaction, Value: []byte("T_______")}}},
+	}
+	for _, tt := range tests {
+		var got []StateChange
+		it := StateChanges([]byte(tt.state))
+		for it.Next() {
+			got = append(got, it.Change())
+		}
+		if !reflect.DeepEqual(got, tt.want) || it.Err() != nil {
+			t.Errorf("%q: %v, %v; want %v", tt.state, got, it.Err(), tt.want)
+		}
+	}
 }

@@ -17,6 +17,8 @@ const (
 	// EventInfile: the server requests a local file. Forward the scanned bytes, then the client's packets
 	// through the empty one, call ResumeInfile, and continue.
 	EventInfile
+	// EventChanged: with Response.Track, the last packet scanned is an OK or EOF with StatusSessionChanged, and Last is its payload.
+	EventChanged
 	// EventDone: the response is complete.
 	EventDone
 )
@@ -81,9 +83,13 @@ type Response struct {
 	// Cursor is set after Begin for COM_STMT_EXECUTE.
 	Cursor CursorUse
 
+	// Track is set after Begin to have Scan stop after each OK or EOF that reports changes of the session.
+	Track bool
+
 	// CursorOpen reports that the rows are fetched by COM_STMT_FETCH.
 	CursorOpen bool
 
+	stop bool   // the packet is one to stop after
 	skip uint32 // payload bytes of the current packet not yet seen
 	long bool   // the current packet is MaxPayload long: the next one continues it
 
@@ -202,6 +208,13 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 		}
 		r.accept(h)
 		n += HeaderLen
+		if r.stop {
+			if h.Len > InspectMax {
+				return n - HeaderLen, EventMore, ErrUnexpectedPacket
+			}
+			r.stop, r.skip = false, 0
+			return n + h.Len, EventChanged, nil
+		}
 	}
 }
 
@@ -416,6 +429,9 @@ func (r *Response) endResult(p []byte) error {
 		if len(p) >= 5 {
 			r.Warnings += uint32(p[1]) | uint32(p[2])<<8
 			r.setStatus(p[3:])
+			if r.Track && r.Status.Has(StatusSessionChanged) {
+				r.stop, r.Last = true, p
+			}
 		}
 	} else if err := r.ok(p); err != nil {
 		return err
@@ -443,6 +459,7 @@ func (r *Response) ok(p []byte) error {
 		r.LastInsertID = id
 	}
 	r.setStatus(p[at:])
+	r.stop = r.Track && r.Status.Has(StatusSessionChanged)
 	r.Warnings += uint32(p[at+2]) | uint32(p[at+3])<<8
 	return nil
 }

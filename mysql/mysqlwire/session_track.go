@@ -55,9 +55,9 @@ func (it *StateChangeIter) Next() bool {
 			return false
 		}
 		it.change.Value = d.lenencBytes()
-	case StateSchema, StateChanged, StateCharacteristics, StateTransaction:
+	case StateSchema, StateCharacteristics, StateTransaction:
 		it.change.Value = d.lenencBytes()
-	default:
+	default: // StateChanged among them: its value has no length of its own
 		it.change.Value = d.all()
 	}
 	it.malformed = d.short || d.more()

@@ -301,7 +301,7 @@ func (c StateChange) AppendTo(dst []byte) []byte {
 	case StateGTIDs:
 		dst = AppendLenencInt(dst, uint64(1+lenencSize(len(c.Value))+len(c.Value)))
 		return AppendLenencString(append(dst, 0), c.Value)
-	case StateSchema, StateChanged, StateCharacteristics, StateTransaction:
+	case StateSchema, StateCharacteristics, StateTransaction:
 		dst = AppendLenencInt(dst, uint64(lenencSize(len(c.Value))+len(c.Value)))
 	}
 	return AppendLenencString(dst, c.Value)
