@@ -71,31 +71,8 @@ func (g *Group) Go(body func(*Task), hungUp func(*Conn), conns ...*Conn) error {
 		g.tasks.Go(t.runGoroutine)
 		return nil
 	}
-	t.loop = g.place()
-	for _, c := range conns {
-		if err := c.takeOver(t); err != nil {
-			t.loop.tasks.Add(-1)
-			giveBack(conns)
-			return fmt.Errorf("move a connection to an event loop: %w", err)
-		}
-	}
-	g.tasks.Add(1)
-	t.loop.send(letter{task: t, conns: conns, what: startTask})
-	return nil
-}
-
-// place chooses the loop of a new task.
-func (g *Group) place() *loop {
-	g.placing.Lock()
-	defer g.placing.Unlock()
-	least := g.loops[0]
-	for _, l := range g.loops[1:] {
-		if l.tasks.Load() < least.tasks.Load() {
-			least = l
-		}
-	}
-	least.tasks.Add(1)
-	return least
+	t.loop = g.placeAmong(g.loops)
+	return g.start(t, conns)
 }
 
 // haveDescriptors reports whether a loop can watch the connections.

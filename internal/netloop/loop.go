@@ -21,6 +21,7 @@ type loop struct {
 
 	queue  []*Task // tasks that have spent their budget
 	timers timers
+	peeked [1]byte // of Conn.Silent
 
 	// State of the turn. It survives a panic in a task, after which the turn is resumed.
 	events, event int

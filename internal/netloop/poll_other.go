@@ -32,6 +32,7 @@ func send(int32, []byte) (int, syscall.Errno)    { noLoops(); return 0, 0 }
 func takeDescriptor(net.Conn) (int32, error)     { return -1, errNoLoops }
 func returnDescriptor(int32) (net.Conn, error)   { return nil, errNoLoops }
 func closeDescriptor(int32) error                { return errNoLoops }
+func silent(int32, []byte) bool                  { noLoops(); return false }
 func shutdownWrite(int32) error                  { return errNoLoops }
 
 func noLoops() { panic("BUG: a loop on a platform that has none") }
