@@ -60,7 +60,7 @@ func (a *analysis) ruleEffects() Effect {
 }
 
 // effectsOfAny are implied by every type: they stay within the session and change no setting of it.
-const effectsOfAny = EffectUserVarRead | EffectUserVarWrite | EffectLastResult | EffectFoundRows | EffectInsertID
+const effectsOfAny = EffectUserVarRead | EffectUserVarWrite | EffectLastResult | EffectConnectionID | EffectFoundRows | EffectInsertID
 
 // effectsBeyond reach past the tables of a statement: an allow rule with tables and without types implies all others.
 const effectsBeyond = EffectFile | EffectFileRead | EffectFunction | EffectGlobalVar | EffectAdmin | EffectUnknown

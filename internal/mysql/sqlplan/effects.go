@@ -339,6 +339,8 @@ func (a *analysis) callEffects(i, hi int) {
 		if i+2 < hi && !a.isOp(i+2, ")") {
 			a.effects |= EffectInsertID
 		}
+	case "connection_id", "ps_current_thread_id":
+		a.effects |= EffectConnectionID
 	case "found_rows", "row_count":
 		a.effects |= EffectLastResult
 	case "nextval", "setval":
@@ -363,5 +365,7 @@ func (a *analysis) systemVarRead(i, hi int) {
 	switch _, name, _ := a.systemVar(i, hi); name {
 	case "error_count", "identity", "insert_id", "last_insert_id", "warning_count":
 		a.effects |= EffectLastResult
+	case "pseudo_thread_id":
+		a.effects |= EffectConnectionID
 	}
 }

@@ -143,6 +143,8 @@ const (
 	// EffectLastResult : reads state of the previous statement: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(),
 	// SHOW WARNINGS, GET DIAGNOSTICS, @@warning_count and the like.
 	EffectLastResult
+	// EffectConnectionID : reads the number of the server's connection: CONNECTION_ID(), @@pseudo_thread_id.
+	EffectConnectionID
 	// EffectFoundRows : SELECT SQL_CALC_FOUND_ROWS.
 	EffectFoundRows
 	// EffectSequence : advances a MariaDB sequence.
@@ -174,7 +176,7 @@ var effectNames = [...]string{
 	"session-var", "global-var", "sql-mode", "charset", "autocommit", "tx-mode", "user-var-write",
 	"user-var-read", "temp-table", "table-locks", "named-lock", "row-locks", "begin", "commit", "rollback",
 	"savepoint", "implicit-commit", "xa", "use", "prepare", "handler", "role", "insert-id", "last-result",
-	"found-rows", "sequence", "function", "file", "schema", "row-insert", "row-update", "row-delete",
+	"connection-id", "found-rows", "sequence", "function", "file", "schema", "row-insert", "row-update", "row-delete",
 	"file-read", "admin", "unknown",
 }
 
@@ -234,4 +236,4 @@ func AllEffects() iter.Seq[Effect] {
 // writer.
 const effectsOnlySession = EffectSessionVar | EffectSQLMode | EffectCharset | EffectAutocommit | EffectTxMode |
 	EffectUserVarWrite | EffectUserVarRead | EffectBegin | EffectCommit | EffectRollback | EffectSavepoint |
-	EffectUse | EffectLastResult | EffectFoundRows | EffectRole | EffectFileRead
+	EffectUse | EffectLastResult | EffectConnectionID | EffectFoundRows | EffectRole | EffectFileRead
