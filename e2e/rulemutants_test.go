@@ -16,7 +16,7 @@ type ruleMutant struct {
 
 var ruleMutants = []ruleMutant{
 	{"gateway/forward.go", "if x.backend.Buffered()[mysqlwire.HeaderLen] == mysqlwire.MarkErr {\n\t\treturn x.relay()\n\t}", "", "MariaDB"},
-	{"gateway/judge.go", "return x.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
+	{"gateway/refusal.go", "return x.refusal()\n}\n\n// appendQuoted", "return nil\n}\n\n// appendQuoted", "MariaDB"},
 	{"gateway/statementtext.go", "default:\n\t\t\treturn 0", "default:\n\t\t\treturn m.Charset()", "MySQL"},
 	{"gateway/executor.go", "x.planIn(st.text, false, st.divergent, x.modes.scopeIn(st.schema, st.mode), st.schema, st.mode)", "x.findPlan(st.text, false, st.divergent)", "MariaDB"},
 	{"gateway/executor.go", "x.modes.forget() // a prepared statement, or one of several statements", "", "MariaDB"},

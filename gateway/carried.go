@@ -10,10 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/querylog"
 )
 
 // A pin is the reason why a session cannot move to another server: part of its state exists only in the
@@ -64,6 +66,7 @@ const replayedEffects = sqlplan.EffectSessionVar | sqlplan.EffectSQLMode | sqlpl
 type carried struct {
 	pin      atomic.Pointer[pin] // the first of pins; other goroutines read it
 	pins     []*pin              // one for each reason
+	shares   bool                // the session shares connections: what is replayed is not compared
 	sets     settings            // SET statements
 	wasReset bool                // by COM_RESET_CONNECTION
 	multi    uint16              // the last COM_SET_OPTION's option, plus 1; 0 if there was none
@@ -100,12 +103,17 @@ func (c *carried) takesSeveral(caps mysqlwire.Capability) bool {
 // pinSession pins the session of the current statement.
 func (c *carried) pinSession(q *query, reason string) {
 	q.rec.PinnedReason = reason
+	c.pinFor(q.rec.Digest, reason)
+}
+
+// pinFor pins the session of an earlier statement.
+func (c *carried) pinFor(statement sqldigest.Digest, reason string) {
 	for _, p := range c.pins {
 		if p.Reason == reason {
 			return
 		}
 	}
-	c.pins = append(c.pins, &pin{Reason: reason, Digest: q.rec.Digest, Since: time.Now()})
+	c.pins = append(c.pins, &pin{Reason: reason, Digest: statement, Since: time.Now()})
 	c.pin.Store(c.pins[0])
 }
 
@@ -133,6 +141,10 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 		case setNext:
 			return true
 		case setKept:
+			if c.shares && !pool.Movable(q.rec.Text, mode) {
+				c.pinSession(q, "user variables, or session variables that were set otherwise than to plain values")
+				return false
+			}
 			if !c.sets.keep(q.rec.Text, effects) {
 				c.pinSession(q, fmt.Sprintf("more than %d bytes of SET statements", maxSets))
 			}
@@ -277,6 +289,29 @@ func (s *settings) keep(sql []byte, effects sqlplan.Effect) bool {
 
 func (s *settings) clear() { *s = settings{} }
 
+// equal reports whether the statements are the same, in the same order.
+func (s *settings) equal(t *settings) bool {
+	return len(s.ends) == len(t.ends) && bytes.Equal(s.text, t.text)
+}
+
+// copy makes the statements those of t.
+func (s *settings) copy(t *settings) {
+	s.text, s.ends = append(s.text[:0], t.text...), append(s.ends[:0], t.ends...)
+}
+
+// after returns the number of leading statements that are those of t; full: t has others.
+func (s *settings) after(t *settings) (n int, full bool) {
+	if len(t.ends) > len(s.ends) || !bytes.HasPrefix(s.text, t.text) {
+		return 0, true
+	}
+	for i, end := range t.ends {
+		if s.ends[i] != end {
+			return 0, true
+		}
+	}
+	return len(t.ends), false
+}
+
 // A setKind is the treatment of a SET statement.
 type setKind uint8
 
@@ -334,4 +369,54 @@ func (s *settings) judge(sql []byte, m sqldigest.Mode, effects sqlplan.Effect) s
 			}
 		}
 	}
+}
+
+// A transaction is the unit of work that a session has open. Times are since the server's start.
+type transaction struct {
+	number uint64           // 0 outside a transaction
+	since  time.Duration    // the start of its first statement
+	waits  time.Duration    // the end of its last statement
+	last   sqldigest.Digest // of its last statement; zero if that was unreadable
+
+	longOpen bool // a value was sent in pieces and not executed with yet
+	nextOnly bool // SET TRANSACTION was executed for the next transaction only
+}
+
+// note records that the statement of r has finished at a time, with the server's status. It numbers the transaction, from
+// the statement that started it to the one that ended it. It does not allocate.
+func (t *transaction) note(st mysqlwire.Status, r *querylog.Record, now, started time.Time, numbers *atomic.Uint64) {
+	open := st.Has(mysqlwire.StatusInTrans)
+	if open && t.number == 0 {
+		t.number = numbers.Add(1)
+		t.since = r.Start.Sub(started)
+		t.nextOnly = false
+	}
+	if open {
+		t.waits, t.last = now.Sub(started), r.Digest
+	}
+	r.TransactionID = t.number
+	if !open {
+		t.number = 0
+	}
+}
+
+// hide forgets the last statement's digest.
+func (t *transaction) hide() { t.last = sqldigest.Digest{} }
+
+// rollBack records that the server has rolled back.
+func (t *transaction) rollBack() { t.number = 0 }
+
+// reset records that the server has reset the session.
+func (t *transaction) reset() { t.longOpen, t.nextOnly = false, false }
+
+// sendsLong records whether a value was sent in pieces that no statement was executed with.
+func (t *transaction) sendsLong(open bool) { t.longOpen = open }
+
+// startsNext records that a SET TRANSACTION was executed for the next transaction.
+func (t *transaction) startsNext() { t.nextOnly = true }
+
+// continues reports whether the next command continues an open unit of work: a transaction, the pieces of a long
+// value, or the transaction that SET TRANSACTION prepared.
+func (t *transaction) continues(st mysqlwire.Status) bool {
+	return st.Has(mysqlwire.StatusInTrans) || t.longOpen || t.nextOnly
 }

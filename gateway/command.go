@@ -95,6 +95,11 @@ func (s *session) waitClient(n int) error {
 // command serves the current command.
 func (s *session) command() error {
 	s.counters.command(s.msg.cmd)
+	if s.pooled {
+		if done, err := s.startShared(); done || err != nil {
+			return err
+		}
+	}
 	switch s.msg.cmd {
 	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtReset, mysqlwire.ComStmtClose:
 		return s.statementCommand()
@@ -157,6 +162,9 @@ func (s *session) resetConnection() error {
 		s.modes.reset(s.resp.Status)
 		s.transaction.reset()
 		s.carried.reset()
+		if s.pooled {
+			return s.resetShared()
+		}
 	}
 	return nil
 }
@@ -243,6 +251,12 @@ func (s *session) sendChangeUser(u *mysqlwire.ChangeUser) error {
 func (s *session) interruptedIdle() error {
 	causes := s.occurred()
 	switch {
+	case causes == 0 && s.lease.kept == keptByDiagnostics:
+		if err := s.keep(keptNot); err != nil { // the client has not read them in time
+			return err
+		}
+	case causes&causeBackendGone != 0 && s.lease.kept == keptByDiagnostics:
+		s.discardShared()
 	case causes&causeBackendGone != 0:
 		s.relayRemaining()
 		return fmt.Errorf("%w: between commands", errBackendIdle)

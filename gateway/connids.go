@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -30,6 +31,7 @@ type shown struct {
 	greeted    atomic.Uint32 // the id in the client's greeting: connection, unless the session has moved
 	side       atomic.Uint32 // of the session's server
 	user       atomic.Pointer[string]
+	shares     atomic.Bool // connections, with other sessions
 }
 
 // greet records the id in the client's greeting.
@@ -148,6 +150,89 @@ func (x *executor) killTarget(id uint64) (now uint32, moved bool, refusal *clien
 	return now, true, refusal, err
 }
 
+// sharing returns the session that shares connections and whose client was greeted with id, or nil.
+func (s *Server) sharing(id uint64) *session {
+	if s.opts.Pool == nil || id > math.MaxUint32 {
+		return nil
+	}
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for ses := range s.registry.sessions {
+		if ses.shown.greeted.Load() == uint32(id) && ses.served.Load() != nil && ses.shown.shares.Load() {
+			return ses
+		}
+	}
+	return nil
+}
+
+// killShared serves a KILL of a session that shares connections, by the id of its client's greeting. done: it was one. A statement is
+// killed on the connection that the session has at that time, and the connection is closed afterwards: a KILL QUERY cannot reach
+// another session.
+func (x *executor) killShared(id uint64, statement bool) (done bool, err error) {
+	if x.srv.opts.Pool == nil {
+		return false, nil
+	}
+	var victim *session
+	x.task.Block(func() { victim = x.srv.sharing(id) })
+	if victim == nil {
+		return false, nil
+	}
+	if user := victim.shown.user.Load(); user == nil || *user != x.modes.user {
+		e := &clientError{errno: errnoNotOwner, msg: fmt.Sprintf("You are not owner of thread %d", id)}
+		x.fail(e)
+		return true, x.sendError(x.msg.seq+1, e, true)
+	}
+	if !statement {
+		victim.interrupt(causeKilled)
+		return true, x.sendOK()
+	}
+	if id == uint64(x.connID) {
+		return true, x.sendOK() // it executes this KILL
+	}
+	var hold *killHold
+	var at uint32
+	x.task.Block(func() {
+		x.srv.inspectSome(func(ses *session) bool { return ses == victim }, func(ses *session, w netloop.Suspension) {
+			if at = ses.backendID(); at != 0 && ses.inCommand() && !ses.turnstile.isHeld() {
+				hold = ses.turnstile.holdNext()
+			}
+		})
+	})
+	if hold == nil {
+		return true, x.sendOK() // it executes nothing
+	}
+	defer close(hold.done)
+	return true, x.exchangeAs(strconv.AppendUint(append([]byte{byte(mysqlwire.ComQuery)}, x.noAttributes("KILL QUERY ")...), uint64(at), 10))
+}
+
+const errnoNotOwner = mysqlwire.Errno(1095)
+
+// noAttributes returns the start of a COM_QUERY's text, after its query attributes, of which there are none.
+func (x *executor) noAttributes(text string) []byte {
+	return mysqlwire.AppendQuery(nil, []byte(text), x.caps)[1:]
+}
+
+// sendOK responds to a command that the server does not receive.
+func (x *relayer) sendOK() error {
+	ok := mysqlwire.OK{Status: x.modes.status &^ mysqlwire.StatusSessionChanged}
+	x.errBuf = ok.AppendTo(mysqlwire.OpenPacket(x.errBuf[:0]), x.caps)
+	if _, err := x.client.Write(mysqlwire.ClosePacket(x.errBuf, 0, x.msg.seq+1)); err != nil {
+		return fmt.Errorf("%w: write a response: %w", errClientDisconnected, err)
+	}
+	return nil
+}
+
+// backendID returns the server's id of the session's connection; 0: it has none.
+func (x *relayer) backendID() uint32 {
+	switch {
+	case !x.pooled:
+		return x.connID
+	case x.lease.shared == nil:
+		return 0
+	}
+	return x.lease.shared.Value.id
+}
+
 // kill serves a KILL statement.
 func (x *executor) kill() error {
 	start, end, ok := killed(x.rec.Text, x.modes.mode)
@@ -157,6 +242,9 @@ func (x *executor) kill() error {
 	id, err := strconv.ParseUint(string(x.rec.Text[start:end]), 10, 64)
 	if err != nil {
 		return x.exchange()
+	}
+	if done, err := x.killShared(id, contains(x.rec.Text, "QUERY")); done || err != nil {
+		return err
 	}
 	now, moved, refusal, err := x.killTarget(id)
 	switch {
@@ -179,7 +267,11 @@ func (x *executor) processKill() error {
 	if !x.msg.whole || len(x.msg.body) != 5 {
 		return x.exchange()
 	}
-	now, moved, refusal, err := x.killTarget(uint64(binary.LittleEndian.Uint32(x.msg.body[1:])))
+	id := uint64(binary.LittleEndian.Uint32(x.msg.body[1:]))
+	if done, err := x.killShared(id, false); done || err != nil {
+		return err
+	}
+	now, moved, refusal, err := x.killTarget(id)
 	switch {
 	case err != nil:
 		return err

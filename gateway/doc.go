@@ -7,7 +7,7 @@
 //
 // # Terms
 //
-// A session is one client connection with a dedicated backend connection. Its login runs on a goroutine;
+// A session is one client connection with a dedicated backend connection, unless sessions share connections (Options.Pool). Its login runs on a goroutine;
 // afterwards it is a task of package netloop: one coroutine on one of a few event loops. A turn is one
 // command with its response. A record describes one statement to the query log and the observers. A cause is
 // the reason why a waiting session was woken from outside. A pause stops new commands until none
@@ -50,6 +50,11 @@
 // next connection (switch_connect.go); when all have, the gate opens with the new lane and each session moves to it.
 // Package internal/gateway/switchover decides, without sockets and clocks; switcher carries out its decisions.
 //
+// With Options.Pool the sessions of some users share connections: a session borrows one for a command and returns it after the last
+// command of a transaction. Before it is lent, a connection is brought into the session's state: the default schema and the SET
+// statements that package pool takes for movable. A statement that leaves anything else pins the session to its connection. The
+// connections belong to the loop: its keeper task owns those that no session uses.
+//
 // # Cost
 //
 // A statement whose plan is cached allocates nothing on the heap between its first byte read and its record
@@ -59,7 +64,7 @@
 //
 // # What it does not do
 //
-// The gateway does not pool connections, split reads from writes, retry, or send a statement twice. It does
+// The gateway does not split reads from writes, retry, or send a statement twice. It does
 // not negotiate compression with either side. The stream after a BINLOG DUMP is passed through uninspected.
 // The configuration refuses backends on a Unix socket: unix_socket authentication would see Tare's user.
 //

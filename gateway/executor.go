@@ -176,6 +176,15 @@ func (x *executor) statement() error {
 // pass forwards the planned statement and relays its response.
 func (x *executor) pass() error {
 	var err error
+	if x.pooled {
+		if e, err := x.beforeShared(); e != nil || err != nil {
+			if err == nil {
+				return x.respondError(e)
+			}
+			x.record(err)
+			return err
+		}
+	}
 	if x.plan.Type() == sqlplan.TypeKill && x.msg.cmd == mysqlwire.ComQuery {
 		err = x.kill()
 	} else {
@@ -183,6 +192,7 @@ func (x *executor) pass() error {
 	}
 	if err == nil {
 		x.afterStatement()
+		x.afterShared()
 	}
 	x.record(err)
 	return err
@@ -496,7 +506,7 @@ func mayReadLast(text []byte) bool {
 
 // trackFailed pins the session if a failed statement may have left state before it failed.
 func (x *executor) trackFailed() {
-	if x.srv.opts.Standby == nil || x.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && x.resp.Results == 1 {
+	if !x.tracks() || x.resp.Errno == uint16(mysqlwire.ErrnoSyntax) && x.resp.Results == 1 {
 		return
 	}
 	effects := x.plan.Effects()
@@ -508,9 +518,12 @@ func (x *executor) trackFailed() {
 	}
 }
 
-// track records the effects of the current statement on its session, if there is a server to switch to.
+// tracks reports whether the session may go on with another connection.
+func (x *executor) tracks() bool { return x.srv.opts.Standby != nil || x.pooled }
+
+// track records the effects of the current statement on its session.
 func (x *executor) track(effects sqlplan.Effect) {
-	if x.srv.opts.Standby != nil && x.carried.track(x.query, x.modes.mode, effects) {
+	if x.tracks() && x.carried.track(x.query, x.modes.mode, effects) {
 		x.transaction.startsNext()
 	}
 }

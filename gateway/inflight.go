@@ -75,6 +75,7 @@ type SessionInfo struct {
 	Client     netip.AddrPort // zero: by a Unix socket
 	Schema     string
 	Backend    string // address
+	Pinned     string // why it keeps a shared connection between its commands; "": it does not, or has its own
 	Activity   Activity
 
 	Name          string           // of the command in flight, such as "Query"
@@ -91,11 +92,11 @@ type SessionInfo struct {
 // InCommand reports whether the session executes a command.
 func (i *SessionInfo) InCommand() bool { return i.Activity >= ActivityPaused }
 
-// Busy are the sessions within a command or a transaction, and counts of all.
+// Busy are the sessions within a command or a transaction, those that keep a shared connection while they are idle, and counts of all.
 type Busy struct {
 	At       time.Time
 	Counts   [len(activityNames)]int // by Activity
-	Sessions []SessionInfo           // those within a command, then those that wait in a transaction; the oldest first
+	Sessions []SessionInfo           // those within a command, then the others; the oldest first
 	Dropped  int                     // sessions that are not in the list because of its limit
 	// Longest are the sessions with the longest transactions, the oldest first, whatever they do: at most longestListed.
 	Longest []SessionInfo
@@ -106,7 +107,7 @@ type Busy struct {
 // longestListed bounds Busy.Longest.
 const longestListed = 20
 
-// Busy returns at most limit sessions within a command or a transaction. Commands younger than age are only counted. Its
+// Busy returns at most limit sessions. Commands younger than age are only counted. Its
 // memory depends on limit, not on the number of sessions.
 func (s *Server) Busy(limit int, age time.Duration) Busy {
 	b := Busy{At: time.Now()}
@@ -127,7 +128,7 @@ func (b *Busy) add(i SessionInfo, limit int, age time.Duration) {
 	if limit <= 0 {
 		return
 	}
-	if i.InCommand() && b.At.Sub(i.Since) >= age || i.Activity == ActivityTransaction {
+	if i.InCommand() && b.At.Sub(i.Since) >= age || i.Activity == ActivityTransaction || i.Activity == ActivityIdle && i.Pinned != "" {
 		b.Sessions = append(b.Sessions, i)
 		if len(b.Sessions) >= 2*limit+longestListed {
 			b.cut(limit)
@@ -173,7 +174,7 @@ func (b *Busy) cutLongest(limit int) {
 
 // oldest returns the start of what the session is listed for.
 func (i *SessionInfo) oldest() time.Time {
-	if i.InCommand() {
+	if i.Transaction.IsZero() || i.InCommand() {
 		return i.Since
 	}
 	return i.Transaction
@@ -261,12 +262,13 @@ func (x *relayer) inCommand() bool {
 // info returns the session's state without its text.
 func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
 	i := SessionInfo{
-		Number: s.number, Command: s.commands.Load(), Connection: s.connID, User: s.modes.user, Client: s.remote, Schema: s.modes.schema,
+		Number: s.number, Command: s.commands.Load(), Connection: s.backendID(), User: s.modes.user, Client: s.remote, Schema: s.modes.schema,
 		Activity: s.activity(w, now),
 	}
 	if s.to != nil {
 		i.Backend = s.to.Addr
 	}
+	i.Pinned = s.pinReason()
 	if s.transaction.number != 0 {
 		i.Transaction = s.srv.started.Add(s.transaction.since)
 	}
@@ -281,6 +283,10 @@ func (s *session) info(w netloop.Suspension, now time.Time) SessionInfo {
 		}
 	case i.Activity == ActivityTransaction:
 		i.Digest, i.Since = s.transaction.last, s.srv.started.Add(s.transaction.waits)
+	case i.Activity == ActivityIdle && i.Pinned != "":
+		if p := s.carried.pin.Load(); p != nil {
+			i.Digest, i.Since = p.Digest, p.Since
+		}
 	}
 	return i
 }

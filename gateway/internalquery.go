@@ -21,6 +21,11 @@ func (s *session) ensureModes() error {
 	if s.readsLastStatement() {
 		return nil
 	}
+	return s.queryModes()
+}
+
+// queryModes queries the backend for them.
+func (s *session) queryModes() error {
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1) // sequence number for an error
 	if s.modes.isUserUnknown() {
 		if err := s.resolveLate(); err != nil {
@@ -81,16 +86,18 @@ func (x *relayer) readInternalRow(fill func() error) (row mysqlwire.TextRow, sta
 	x.internal = true
 	defer func() { x.internal = false }()
 	var r mysqlwire.Response
-	for done := false; !done; {
-		if err := fill(); err != nil {
-			return nil, 0, err
-		}
+	for {
 		r.Begin(mysqlwire.ComQuery, x.caps, 1)
 		_, ev, err := r.Scan(x.backend.Buffered())
 		if err != nil {
 			return nil, 0, &protocolError{err}
 		}
-		done = ev == mysqlwire.EventDone
+		if ev == mysqlwire.EventDone {
+			break
+		}
+		if err := fill(); err != nil {
+			return nil, 0, err
+		}
 	}
 	if r.Rows == 1 {
 		if row, err = threeColumns(x.backend.Buffered(), x.caps); err != nil {

@@ -41,6 +41,8 @@ type link struct {
 	// Fields that other goroutines read.
 	peer atomic.Pointer[mysqlconn.Conn] // backend, if reads from it are to be woken
 	poke atomic.Pointer[chan struct{}]  // wakes a wait for the end of a pause
+
+	pausing atomic.Bool // the task waits for a shared connection
 }
 
 // open starts the link of a client that has connected.
@@ -275,6 +277,9 @@ func (l *link) hungUp(c *netloop.Conn) {
 func (l *link) interrupt(cause uint32) {
 	l.causes.Or(cause)
 	l.wake(cause)
+	if l.pausing.Load() {
+		l.task.Wake()
+	}
 	if poke := l.poke.Load(); poke != nil {
 		select {
 		case *poke <- struct{}{}:

@@ -88,7 +88,14 @@ func (l *login) steps(ctx context.Context) error {
 	if err := l.admit(); err != nil {
 		return err
 	}
-	if err := l.followSwitch(ctx); err != nil {
+	if l.srv.opts.Pool != nil {
+		if password, ok := l.srv.opts.Pool.Password(l.modes.user); ok {
+			return l.authenticate(password)
+		}
+		if err := l.connectOwn(ctx); err != nil {
+			return err
+		}
+	} else if err := l.followSwitch(ctx); err != nil {
 		return err
 	}
 	return l.logInBackend()
@@ -99,7 +106,12 @@ func (l *login) greet(ctx context.Context) (err error) {
 	if err := l.waitLogin(); err != nil {
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: err.Error()})
 	}
-	if err := l.connect(ctx); err != nil {
+	if l.srv.opts.Pool != nil {
+		err = l.greetAlone(ctx)
+	} else {
+		err = l.connect(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if l.offered, err = l.offer(l.hello.Capabilities); err != nil {

@@ -22,6 +22,11 @@ func (x *executor) longText() error {
 	if err != nil {
 		return x.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
+	if x.pooled {
+		if err := x.bringInsertID(); err != nil {
+			return err
+		}
+	}
 	x.digester.Reset(x.modes.mode)
 	if x.msg.cmd == mysqlwire.ComQuery && x.executesSeveral() && x.srv.opts.Planner.HasRules() {
 		x.parts = newParts(&x.modes, x.task)
@@ -38,6 +43,7 @@ func (x *executor) longText() error {
 		}
 		if err == nil {
 			x.afterStatement()
+			x.afterShared()
 		}
 	}
 	x.parts = nil

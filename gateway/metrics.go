@@ -86,6 +86,7 @@ type metrics struct {
 	refusedInsecure, refusedCertificate                  atomic.Uint64
 	loginFailures, clientsLeft, violations, panics       atomic.Uint64
 	backendsGone, backendsGoneIdle                       atomic.Uint64
+	poolDenied                                           atomic.Uint64 // wrong passwords of users whose sessions share connections
 }
 
 func newMetrics(loops int) *metrics {
@@ -144,6 +145,7 @@ func (s *Server) Collector() prometheus.Collector {
 		oldestTransaction: gauge("tare_oldest_transaction_seconds", "Age of the oldest open transaction, 0 if there is none."),
 		buffers:           gauge("tare_relay_buffer_bytes", "Relay buffers: idle, and lent to sessions.", "state"),
 		route:             newRouteDescs(),
+		pool:              newPoolDescs(),
 	}
 }
 
@@ -154,6 +156,7 @@ type collector struct {
 	rows, affected, warnings, bytes, duration, buffers, sessions, oldestStatement, oldestTransaction desc
 
 	route routeDescs
+	pool  poolDescs
 }
 
 // Describe implements prometheus.Collector.
@@ -161,6 +164,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(c, ch)
 	ch <- c.hits.Desc
 	ch <- c.commands.Desc // it has no series before the first command
+	for _, d := range c.pool.all() {
+		ch <- d.Desc // they have none without an account
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -211,6 +217,58 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(c.buffers, uint64(lent), "lent")
 	ch <- c.histogram()
 	c.route.collect(&c.s.switcher, ch)
+	c.pool.collect(c.s, ch)
+}
+
+// poolDescs are the metrics of shared connections.
+type poolDescs struct {
+	connections, limit, queued, opened, closed, lent, waited, timedOut, changed, pins, denied desc
+}
+
+func newPoolDescs() poolDescs {
+	return poolDescs{
+		connections: gauge("tare_pool_connections", "Shared connections to the backend, by state: open are all, idle those that no session uses.", "user", "state"),
+		limit:       gauge("tare_pool_connections_max", "Shared connections to the backend at most (option pool-max).", "user"),
+		queued:      gauge("tare_pool_queue", "Sessions whose command waits for a shared connection.", "user"),
+		opened:      counter("tare_pool_opened_total", "Shared connections opened.", "user"),
+		closed:      counter("tare_pool_closed_total", "Shared connections closed.", "user"),
+		lent:        counter("tare_pool_lent_total", "Times that a session was given a shared connection.", "user"),
+		waited:      counter("tare_pool_waits_total", "Times that a session waited for a shared connection.", "user"),
+		timedOut:    counter("tare_pool_timeouts_total", "Commands refused because no shared connection became free in time (option pool-wait).", "user"),
+		changed:     counter("tare_pool_changes_total", "Times that a shared connection was brought into the state of another session.", "user"),
+		pins:        gauge("tare_pool_pins", "Sessions that keep a shared connection between commands, by reason.", "reason"),
+		denied:      counter("tare_pool_denied_total", "Logins with a wrong password for an account that shares connections."),
+	}
+}
+
+func (d *poolDescs) all() []desc {
+	return []desc{d.connections, d.limit, d.queued, d.opened, d.closed, d.lent, d.waited, d.timedOut, d.changed, d.pins, d.denied}
+}
+
+// collect sends them if connections are shared.
+func (d *poolDescs) collect(s *Server, ch chan<- prometheus.Metric) {
+	if s.opts.Pool == nil {
+		return
+	}
+	send := func(d desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d.Desc, d.kind, float64(v), labels...)
+	}
+	for user, p := range s.lenders.sums() {
+		send(d.connections, p.open, user, "open")
+		send(d.connections, p.idle, user, "idle")
+		send(d.limit, uint64(s.opts.Pool.Max), user)
+		send(d.queued, p.queued, user)
+		send(d.opened, p.opened, user)
+		send(d.closed, p.closed, user)
+		send(d.lent, p.lent, user)
+		send(d.waited, p.waited, user)
+		send(d.timedOut, p.timedOut, user)
+		send(d.changed, p.changed, user)
+	}
+	for reason, n := range s.poolPins() {
+		send(d.pins, uint64(n), reason)
+	}
+	send(d.denied, s.metrics.poolDenied.Load())
 }
 
 func (c *collector) collectSessions(ch chan<- prometheus.Metric) {

@@ -47,6 +47,9 @@ type Options struct {
 	// at Route.
 	SaveRoute func(addr string) error
 
+	// Pool has sessions share connections; nil: each has its own.
+	Pool *PoolOptions
+
 	Planner   *sqlplan.Planner // required
 	Log       *querylog.Logger // required
 	Observers []Observer
@@ -125,6 +128,13 @@ func (o *Options) Validate() error {
 		}
 	case o.Route != switchover.Backend:
 		errs = append(errs, errors.New("the route is the standby, and there is none"))
+	}
+	if o.Pool != nil {
+		o.Pool.Wait = cmp.Or(o.Pool.Wait, DefaultPoolWait)
+		errs = append(errs, o.Pool.validate())
+		if o.Standby != nil {
+			errs = append(errs, errors.New("sessions that share connections cannot be switched to a standby: use one of the two"))
+		}
 	}
 	o.ClientTLS = cmp.Or(o.ClientTLS, o.clientTLSDefault())
 	errs = append(errs, o.validateClientTLS())

@@ -27,6 +27,8 @@ type relayer struct {
 	caps     mysqlwire.Capability // with the client, and so with the backend
 	connID   uint32               // the backend's id of the connection
 	internal bool                 // the backend executes an internal query
+	pooled   bool                 // the session shares connections with others
+	lease    lease                // of a shared one
 	errBuf   []byte
 
 	// Fields that other goroutines read.
@@ -97,10 +99,16 @@ func (x *relayer) enter(phase uint32) { x.phase.Store(phase) }
 // relay forwards the response that resp has started to the client, from buffer to buffer, while resp
 // tracks it.
 func (x *relayer) relay() error {
+	x.resp.Track = x.pooled
 	for {
 		b := x.backend.Buffered()
 		n, ev, err := x.resp.Scan(b)
 		out := b[:n]
+		if ev == mysqlwire.EventChanged {
+			if out, err = x.ownChanges(out); err != nil {
+				return x.backendBroken(err)
+			}
+		}
 		if ev == mysqlwire.EventDone && x.failed != nil {
 			out = x.withoutSignal(out)
 		}
@@ -115,6 +123,8 @@ func (x *relayer) relay() error {
 			return x.backendBroken(err)
 		}
 		switch ev {
+		case mysqlwire.EventChanged:
+			continue
 		case mysqlwire.EventDone:
 			if x.resp.SeenStatus {
 				x.modes.setStatus(x.resp.Status)
@@ -206,9 +216,9 @@ func (x *relayer) killStatement() {
 		return
 	}
 	x.task.Block(func() {
-		if err := x.srv.opts.Kill(x.to.Addr, x.connID); err != nil {
+		if err := x.srv.opts.Kill(x.to.Addr, x.backendID()); err != nil {
 			x.srv.opts.Diag.Warn("kill of the statement of a disconnected client failed",
-				"backend", x.to.Addr, "connection", x.connID, "error", err)
+				"backend", x.to.Addr, "connection", x.backendID(), "error", err)
 			return
 		}
 		x.counters.kills.Add(1)

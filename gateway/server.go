@@ -28,6 +28,7 @@ type Server struct {
 	targets   [2]*target // by side; the second is nil without a standby
 	keys      keyPair
 	loops     *netloop.Group
+	lenders   lenders // of shared connections; empty if there are none
 	buffers   *bufferPool
 	readers   []readBuffers // by loop
 
@@ -76,7 +77,7 @@ func New(o Options) (*Server, error) {
 		registry:  registry{sessions: make(map[*session]struct{})},
 	}
 	s.switcher.registry, s.addrs[switchover.Backend] = &s.registry, o.Backend.Addr
-	s.ids.moving = o.Standby != nil
+	s.ids.moving = o.Standby != nil || o.Pool != nil
 	s.save, s.diag, s.switcher.panics = o.SaveRoute, o.Diag, &s.metrics.panics
 	s.clientTLS.Store(o.ClientTLS.config(o.Certificate, o.ClientCAs))
 	s.targets[switchover.Backend] = newTarget(o.Backend, switchover.Backend)
@@ -96,6 +97,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.boundByFiles()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if o.Pool != nil {
+		if s.lenders, err = s.startLenders(); err != nil {
+			s.loops.Close()
+			return nil, fmt.Errorf("gateway: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -292,6 +299,7 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 			t.spares.close()
 		}
 	}
+	s.lenders.close()
 	s.loops.Close()
 	return ended
 }

@@ -21,7 +21,8 @@ import (
 //	      link     both connections, their buffers and deadlines      link.go, buffers.go
 //	      query    the current command, lent by the loop              query.go
 //	      modes    how texts are read and judged                      modes.go
-//	    prepared, transaction, carried: the state that commands leave prepared.go, transaction.go, carried.go
+//	    prepared, transaction, carried: the state that commands leave prepared.go, carried.go
+//	    lease: the shared connection                            pooled.go, pooledlogin.go, pooledstate.go
 //	  identity, shown, turnstile, account                             login.go, connids.go, switch_wait.go, memory.go
 //
 // A part calls those below it. What has to be done above it, it returns: see errPauseBegun.
@@ -60,9 +61,15 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	}
 	s.showUser()
 	s.client.DropWriteBuffer() // most sessions append no packets after the login
-	s.backend.DropWriteBuffer()
 	s.srv.loggedIn(s)
-	if err := s.srv.loops.Go(s.serve, s.hungUp, onLoop(s.client), onLoop(s.backend)); err != nil {
+	var err error
+	if s.pooled {
+		err = s.srv.loops.GoAmong(0, len(s.srv.lenders), s.serve, s.hungUp, onLoop(s.client))
+	} else {
+		s.backend.DropWriteBuffer()
+		err = s.srv.loops.Go(s.serve, s.hungUp, onLoop(s.client), onLoop(s.backend))
+	}
+	if err != nil {
 		s.srv.opts.Diag.Error("session cannot be served", "error", err)
 		return false
 	}
@@ -71,7 +78,7 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 
 // showUser shows the user of a login, which a switch reports.
 func (s *session) showUser() {
-	if s.srv.opts.Standby != nil {
+	if s.srv.opts.Standby != nil || s.srv.opts.Pool != nil {
 		s.shown.logIn(s.modes.user)
 	}
 }
@@ -81,9 +88,18 @@ func (s *session) serve(t *netloop.Task) {
 	defer s.srv.removeSession(s)
 	defer s.srv.recovered(s)
 	defer s.close()
+	if s.pooled {
+		s.joinPool(t)
+	}
 	s.join(t)
 	s.served.Store(t)
 	s.wake(s.occurred()) // an interruption during the move to the loop
+	if s.pooled {
+		if err := s.completeLogin(); err != nil {
+			t.Block(func() { s.srv.sessionEnded(s, err) })
+			return
+		}
+	}
 	for {
 		err := s.turn()
 		if err == nil {
@@ -97,6 +113,11 @@ func (s *session) serve(t *netloop.Task) {
 }
 
 func (s *session) close() {
+	if s.lease.pool != nil {
+		s.lease.pool.Cancel(&s.lease.waiter) // after a panic
+		s.discardShared()
+		s.setBackend(nil)
+	}
 	s.releaseBuffers()
 	s.discardNext()
 	s.dropQuery()
@@ -119,9 +140,16 @@ func (s *session) turn() error {
 		}
 	}
 	err := s.command()
+	why := keptNot
+	if s.pooled && err == nil {
+		why, err = s.settle()
+	}
 	s.consume()
 	s.dropViews()
 	s.returnBuffers()
+	if s.pooled && err == nil {
+		err = s.keep(why)
+	}
 	return err
 }
 

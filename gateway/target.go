@@ -34,6 +34,8 @@ type target struct {
 	blocked blockedUsers
 	spares  spares
 	health  health
+
+	greeting atomic.Pointer[mysqlwire.Handshake] // the last one; nil: none
 }
 
 func newTarget(b Backend, side switchover.Side) *target {

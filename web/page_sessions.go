@@ -57,7 +57,7 @@ type Sessions struct {
 	LockProblem string `json:"lock_problem,omitempty"`
 }
 
-// A Session is a session within a command or a transaction.
+// A Session is a session within a command or a transaction, or one that keeps a shared connection while it is idle.
 type Session struct {
 	Session     uint64  `json:"session"`
 	Command     uint32  `json:"command"`
@@ -75,6 +75,7 @@ type Session struct {
 	TextCut     bool    `json:"text_cut,omitempty"`
 	Rows        uint64  `json:"rows_sent"`
 	Transaction float64 `json:"transaction_seconds"` // 0: none is open
+	Pinned      string  `json:"pinned,omitempty"`    // why it keeps a shared connection
 	Waits       *Block  `json:"waits_for,omitempty"`
 }
 
@@ -161,7 +162,7 @@ func sessionOf(i *gateway.SessionInfo, now time.Time, texts bool) Session {
 	}
 	j := Session{
 		Session: i.Number, Command: i.Command, Connection: i.Connection, User: i.User, Schema: i.Schema, Backend: i.Backend,
-		State: i.Activity.String(), Name: i.Name, Seconds: since(i.Since), Type: i.StatementType, Rows: i.Rows, Transaction: since(i.Transaction),
+		State: i.Activity.String(), Pinned: i.Pinned, Name: i.Name, Seconds: since(i.Since), Type: i.StatementType, Rows: i.Rows, Transaction: since(i.Transaction),
 	}
 	if i.Client.IsValid() {
 		j.Client = i.Client.String()
@@ -297,6 +298,7 @@ func killStatus(err error) int {
 // sessionsData is the data of the page, and of the list on the first page.
 type sessionsData struct {
 	Running, Waiting []sessionRow // statements in flight; idle in transactions, the oldest first
+	Pinned           []sessionRow // idle, with a shared connection
 	Longest          []sessionRow // transactions
 	Counts           []figure
 	Dropped          int
@@ -338,10 +340,13 @@ func (s *sessionsPage) rows(v *view, limit int, age time.Duration) *sessionsData
 		return row
 	}
 	for _, j := range list.Sessions {
-		if j.Name == "" {
-			d.Waiting = append(d.Waiting, rowOf(j))
-		} else {
+		switch {
+		case j.Name != "":
 			d.Running = append(d.Running, rowOf(j))
+		case j.State == gateway.ActivityIdle.String():
+			d.Pinned = append(d.Pinned, rowOf(j))
+		default:
+			d.Waiting = append(d.Waiting, rowOf(j))
 		}
 	}
 	for _, j := range list.Transactions {

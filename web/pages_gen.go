@@ -1643,7 +1643,13 @@ func mainSessions(b *bytes.Buffer, d frame, page *sessionsData) {
 		} else {
 			b.WriteString("<p class=\"empty\">No transaction waits for its client.</p>")
 		}
-		b.WriteString("</section>\n<section data-part=\"longest\" aria-labelledby=\"longest\"><h2 id=\"longest\">Longest transactions</h2>\n")
+		b.WriteString("</section>\n")
+		if len(v1.Pinned) > 0 {
+			b.WriteString("<section data-part=\"pinned\" aria-labelledby=\"pinned\"><h2 id=\"pinned\">Idle with a shared connection</h2>\n")
+			partSessionrowsSessionTable(b, newSessionTable("idle sessions with a shared connection", v1.Pinned, v2))
+			b.WriteString("</section>\n")
+		}
+		b.WriteString("<section data-part=\"longest\" aria-labelledby=\"longest\"><h2 id=\"longest\">Longest transactions</h2>\n")
 		if len(v1.Longest) > 0 {
 			partSessionrowsSessionTable(b, newSessionTable("longest transactions", v1.Longest, false))
 		} else {
@@ -2982,7 +2988,7 @@ func partSessionrowsSessionTable(b *bytes.Buffer, d sessionTable) {
 		} else {
 			escape.HTML(b, v4.Statement)
 		}
-		if v4.TextCut || v4.Holder != "" {
+		if v4.TextCut || v4.Holder != "" || v4.Pinned != "" {
 			b.WriteString("<small>")
 			if v4.TextCut {
 				b.WriteString("text cut ")
@@ -2990,6 +2996,11 @@ func partSessionrowsSessionTable(b *bytes.Buffer, d sessionTable) {
 			if v5 := v4.Holder; v5 != "" {
 				b.WriteString("<span class=\"warn\">waits for a ")
 				escape.HTML(b, v5)
+				b.WriteString("</span>")
+			}
+			if v6 := v4.Pinned; v6 != "" {
+				b.WriteString("<span>keeps its connection: ")
+				escape.HTML(b, v6)
 				b.WriteString("</span>")
 			}
 			b.WriteString("</small>")

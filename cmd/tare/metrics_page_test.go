@@ -308,6 +308,9 @@ func kindOfVec(c prometheus.Collector, name string) string {
 	case *copier.Metrics, *alter.Monitor, *web.RiseWatch: // their gauges without values are absent
 		return "gauge"
 	}
+	if strings.HasPrefix(name, "tare_pool_") {
+		return "gauge"
+	}
 	return ""
 }
 

@@ -79,16 +79,20 @@ func (s *service) password(user string) (string, bool) {
 
 // reloadAccounts re-reads the file of accounts.
 func (s *service) reloadAccounts() error {
-	if s.cfg.Standby == "" {
+	path, option := s.cfg.StandbyAccounts, "--standby-"
+	switch {
+	case s.cfg.Pool == config.PoolTransaction:
+		path, option = s.cfg.PoolAccounts, "--pool-"
+	case s.cfg.Standby == "":
 		return nil
 	}
-	fresh, err := config.LoadAccounts(s.cfg.StandbyAccounts)
+	fresh, err := config.LoadAccounts(path)
 	if err != nil {
-		s.Log.Error("the accounts for the standby stay as they were", "error", err)
-		return fmt.Errorf("reload --standby-%w", err)
+		s.Log.Error("the accounts stay as they were", "option", option+"accounts", "error", err)
+		return fmt.Errorf("reload %s%w", option, err)
 	}
 	s.accounts.Store(&fresh)
-	s.Log.Info("accounts for the standby reloaded", "accounts", len(fresh))
+	s.Log.Info("accounts reloaded", "option", option+"accounts", "accounts", len(fresh))
 	return nil
 }
 

@@ -59,7 +59,7 @@ type service struct {
 	backendCAs atomic.Pointer[x509.CertPool] // nil: the system's; written by a reload
 	copiesKey  mysqlconn.ServerKey
 
-	accounts atomic.Pointer[config.Accounts] // for the standby
+	accounts atomic.Pointer[config.Accounts] // for the standby, or of shared connections
 	switched atomic.Pointer[savedRoute]      // the last switch; nil: none
 	active   *activeService                  // nil without HTTP, or digests
 	history  *historyService                 // nil if no digests are counted
@@ -117,6 +117,17 @@ func (s *service) Check() error {
 	if s.cfg.Standby != "" {
 		if _, err := config.LoadAccounts(s.cfg.StandbyAccounts); err != nil {
 			return fmt.Errorf("--standby-%w", err)
+		}
+	}
+	if s.cfg.Pool == config.PoolTransaction {
+		accounts, err := config.LoadAccounts(s.cfg.PoolAccounts)
+		if err != nil {
+			return fmt.Errorf("--pool-%w", err)
+		}
+		s.accounts.Store(&accounts)
+		o.Pool = &gateway.PoolOptions{
+			Password: s.password, Max: s.cfg.PoolMax, Min: s.cfg.PoolMin,
+			Lifetime: s.cfg.PoolLifetime, IdleAge: s.cfg.PoolIdle, Wait: s.cfg.PoolWait,
 		}
 	}
 	checked := *o

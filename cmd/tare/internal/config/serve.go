@@ -30,6 +30,12 @@ type Serve struct {
 	Standby         Address // "" when there is none
 	StandbyAccounts string  // file
 
+	Pool                   PoolMode
+	PoolAccounts           string // file
+	PoolMax, PoolMin       int
+	PoolLifetime, PoolIdle time.Duration // 0: no limit
+	PoolWait               time.Duration
+
 	TLSCert, TLSKey string // files; "": a certificate created at start
 	TLSClientCA     string // file
 	BackendTLS      mysqlconn.TLSMode
@@ -55,6 +61,15 @@ type Serve struct {
 
 	again func() (*Serve, error) // repeats Load with the same flags and environment; a func prints no secrets
 }
+
+// PoolMode is the use of connections to the backend by sessions.
+type PoolMode string
+
+// The modes by their names.
+const (
+	PoolSession     PoolMode = "session"
+	PoolTransaction PoolMode = "transaction"
+)
 
 // OnOff is the mode of a part that can be switched off.
 type OnOff string
@@ -85,6 +100,14 @@ func NewServe() *Serve {
 	s.Control(&c.Copies, "copies", "account on the target of copies, with SELECT on _tare: the Copies page shows their state")
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions in use can be switched, and back")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logins at the standby: YAML, a user and password per line; mode 0600")
+	s.in("Shared connections")
+	Enum(s, &c.Pool, "pool", "connections to the backend: session is one per client; transaction shares those of the users in --pool-accounts between transactions", PoolSession, PoolTransaction)
+	s.String(&c.PoolAccounts, "pool-accounts", "file", "", "accounts whose clients share connections: YAML, a user and password per line; mode 0600")
+	s.IntUpTo(&c.PoolMax, "pool-max", "8", 1, 10_000, "shared connections per user")
+	s.IntUpTo(&c.PoolMin, "pool-min", "1", 0, 10_000, "shared connections per user that stay open while they are idle")
+	s.Duration(&c.PoolLifetime, "pool-lifetime", "1h", "shared connections are closed after this long; less than the server's wait_timeout; 0: never")
+	s.Duration(&c.PoolIdle, "pool-idle", "5m", "shared connections above --pool-min are closed when unused for this long; 0: never")
+	s.Duration(&c.PoolWait, "pool-wait", "10s", "time limit for a command to get a shared connection")
 	s.in("")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for local files; when empty $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.in("TLS")
@@ -148,6 +171,7 @@ func (c *Serve) need(s *Set) {
 	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "tag-labels", "traces-otlp")
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
+	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-max", "pool-min", "pool-lifetime", "pool-idle", "pool-wait")
 	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
 		func() bool { return c.Log.Sink.Path != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
 	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")
@@ -199,6 +223,7 @@ func (c *Serve) Validate() error {
 		errs = append(errs, errors.New("--listen and --http are the same address"))
 	}
 	errs = append(errs, c.validateStandby()...)
+	errs = append(errs, c.validatePool()...)
 	if c.Listen == c.Backend {
 		errs = append(errs, errors.New("--listen and --backend are the same address: the gateway would call itself"))
 	}
@@ -234,6 +259,22 @@ func (c *Serve) validateStandby() (errs []error) {
 	}
 	if c.Standby == c.Backend || c.Standby == c.Listen {
 		errs = append(errs, fmt.Errorf("--standby %s equals --backend or --listen: use another server", c.Standby))
+	}
+	return errs
+}
+
+func (c *Serve) validatePool() (errs []error) {
+	if c.Pool != PoolTransaction {
+		return nil
+	}
+	if c.PoolAccounts == "" {
+		errs = append(errs, errors.New("--pool transaction needs --pool-accounts: the gateway logs in with the accounts itself"))
+	}
+	if c.PoolMin > c.PoolMax {
+		errs = append(errs, errors.New("--pool-min is above --pool-max"))
+	}
+	if c.Standby != "" {
+		errs = append(errs, errors.New("--pool transaction and --standby exclude each other: shared connections are not switched yet"))
 	}
 	return errs
 }

@@ -1,0 +1,591 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/taredb/tare/internal/gateway/pool"
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+)
+
+// PoolOptions have the sessions of some users share connections to the backend: a session has one for a transaction, or for as long
+// as a pin keeps it there.
+type PoolOptions struct {
+	// Password returns the password of a user whose sessions share connections. The gateway authenticates its clients itself, and logs
+	// in at the backend as the same user.
+	Password func(user string) (password string, ok bool)
+
+	Max, Min int           // connections per user, and how many of them stay open while they are idle
+	Lifetime time.Duration // of a connection; 0: no limit
+	IdleAge  time.Duration // a connection above Min is closed after this time without use; 0: never
+	Wait     time.Duration // how long a command waits for a connection; 0: DefaultPoolWait
+}
+
+// Defaults of PoolOptions.
+const (
+	DefaultPoolMax  = 8
+	DefaultPoolWait = 10 * time.Second
+)
+
+func (o *PoolOptions) validate() error {
+	switch {
+	case o.Password == nil:
+		return errors.New("shared connections need the accounts to log in with")
+	case o.Max < 1 || o.Min < 0 || o.Min > o.Max:
+		return fmt.Errorf("%d to %d shared connections per user: want at least one, and no minimum above the maximum", o.Min, o.Max)
+	case min(o.Lifetime, o.IdleAge, o.Wait) < 0:
+		return errors.New("a time limit of shared connections is negative")
+	}
+	return nil
+}
+
+// A class is what the sessions on a connection must have in common.
+type class struct {
+	caps    mysqlwire.Capability
+	charset uint8 // of the login
+	tls     bool
+	schema  bool // a default schema is selected, which no command undoes
+}
+
+// A sharedConn is a connection to the backend that sessions take turns on. The task of the session that it is lent to uses it, or
+// the keeper's.
+type sharedConn struct {
+	conn  *mysqlconn.Conn
+	id    uint32 // at the server
+	to    *target
+	login *loginState
+	heap  int64 // bytes charged to Server.held
+
+	// The state of the server's session.
+	sets     settings
+	schema   string
+	wasReset bool // there was a COM_RESET_CONNECTION after the login, by a client
+	stale    bool // the fields above are not the state: it has to be reset
+	mode     sqldigest.Mode
+	status   mysqlwire.Status
+	insertID uint64 // LAST_INSERT_ID()
+	inserted bool   // insertID is out of date
+}
+
+// A loginState is the state that a login leaves, for connections that are reset in place of another login.
+type loginState struct {
+	restore string // the statement that brings a session that was reset into the state after its login; "": none is required
+	resets  bool   // a reset and restore do that
+}
+
+// A userPool is the connections of a user that the sessions of a loop share.
+type userPool struct {
+	pool.Pool[class, *sharedConn]
+	lender *lender
+	user   string
+	logins map[class]*loginState // by class without schema; guarded by lender.mu
+}
+
+// A lender has the pools of a loop. Its keeper is a task that owns idle connections, and closes those that are old.
+type lender struct {
+	srv    *Server
+	keeper *netloop.Task
+	none   *mysqlconn.Conn // the backend's connection of a session that has none
+	served chan struct{}   // closed at the keeper's end
+	stop   atomic.Bool
+
+	mu    sync.Mutex
+	pools map[string]*userPool // of the users; the loop's tasks change it with mu locked
+}
+
+// lenders are those of a server's first loops, as many as a pool has connections at most: sessions on others would have none.
+type lenders []*lender
+
+const keepEvery = time.Second
+
+// startLenders starts the keepers.
+func (s *Server) startLenders() (lenders, error) {
+	loops := min(s.loops.Loops(), s.opts.Pool.Max)
+	if loops == 0 {
+		return nil, errors.New("shared connections need event loops, which this platform does not have, or which were switched off")
+	}
+	all := make(lenders, loops)
+	for i := range all {
+		l := &lender{srv: s, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
+		all[i] = l
+		started := make(chan struct{})
+		if err := s.loops.GoAmong(i, 1, func(t *netloop.Task) { l.keeper = t; close(started); l.keep(t) }, func(*netloop.Conn) {}); err != nil {
+			return nil, err
+		}
+		<-started
+	}
+	return all, nil
+}
+
+// close closes the connections. There are no sessions any more.
+func (all lenders) close() {
+	for _, l := range all {
+		l.stop.Store(true)
+		l.keeper.Wake()
+		<-l.served
+	}
+}
+
+// keep is the keeper's task.
+func (l *lender) keep(t *netloop.Task) {
+	defer close(l.served)
+	for !l.stop.Load() {
+		now := time.Now()
+		for _, p := range l.pools {
+			p.Expire(now, func(c *sharedConn) bool { return !onLoop(c.conn).Silent() }, l.closeConn)
+		}
+		t.Pause(now.Add(keepEvery))
+	}
+	for _, p := range l.pools {
+		p.Clear(l.closeConn)
+	}
+}
+
+// closeConn closes a connection of the current task.
+func (l *lender) closeConn(c *sharedConn) {
+	l.srv.held.Add(-c.heap)
+	_ = c.conn.SetWriteDeadline(time.Now().Add(lastWrite))
+	c.conn.Seq = 0
+	_ = c.conn.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
+	c.conn.Close()
+}
+
+// of returns the pool of a user on the loop. number is the loop's.
+func (all lenders) of(number int, user string) *userPool {
+	l := all[number]
+	if p := l.pools[user]; p != nil {
+		return p
+	}
+	o := l.srv.opts.Pool
+	p := &userPool{lender: l, user: user, logins: make(map[class]*loginState)}
+	part := func(n int) int { return n/len(all) + min(1, max(n%len(all)-number, 0)) }
+	p.Limits = pool.Limits{Max: part(o.Max), Min: part(o.Min), Lifetime: o.Lifetime, IdleAge: o.IdleAge}
+	l.mu.Lock()
+	l.pools[user] = p
+	l.mu.Unlock()
+	return p
+}
+
+// A lease is a session's part in the sharing of connections.
+type lease struct {
+	pool   *userPool // nil: the session has a connection of its own
+	shared *pool.Conn[class, *sharedConn]
+	waiter pool.Waiter[class, *sharedConn]
+
+	fresh    bool             // the last statement on the connection was not the session's: it was lent for the current command, or the gateway had one
+	touched  bool             // the gateway had a statement on it after the session's last one
+	rows     bool             // it has executed a SELECT for the session since then: FOUND_ROWS() is the session's
+	kept     keptBy           // why it is kept after the last command
+	unread   bool             // there may be warnings or an error of an earlier statement to read
+	found    bool             // FOUND_ROWS() of the last statement differs from the rows that it returned
+	insertID uint64           // LAST_INSERT_ID() of the session, unless it has a connection on which it is newer
+	changed  bool             // the server has reported changes of the session for the current command
+	selected *string          // the default schema that it has reported for it; nil: none
+	unsure   bool             // a statement may have changed the session without a report: see confirm
+	digest   sqldigest.Digest // of that statement
+	holds    atomic.Uint32    // kept, for other goroutines
+	scratch  []byte           // commands and packets under construction
+}
+
+// keptBy is why a session keeps its connection between two commands.
+type keptBy uint8
+
+const (
+	keptNot keptBy = iota
+	keptByTransaction
+	keptByPin // see carried.pin
+	keptByPrepared
+	keptByOption
+	keptByModes
+	keptByDiagnostics
+)
+
+var keptReasons = [...]string{
+	keptNot: "", keptByTransaction: "a transaction", keptByPin: "a pin", keptByPrepared: "a prepared statement",
+	keptByOption: "COM_SET_OPTION", keptByModes: "a default schema or modes that are not known", keptByDiagnostics: "warnings, an error or FOUND_ROWS() that can be read",
+}
+
+// diagnosticsFor is how long a client may take to read the warnings of its last statement outside of a transaction.
+const diagnosticsFor = time.Second
+
+// Fits implements pool.Owner.
+func (s *session) Fits(c *sharedConn) bool { return c.matches(s) }
+
+// Granted implements pool.Owner.
+func (s *session) Granted() { s.task.Resume() }
+
+// matches reports whether the server's session is in the state of a client's.
+func (c *sharedConn) matches(s *session) bool {
+	return !c.stale && c.wasReset == s.carried.wasReset && c.schema == s.modes.schema && c.sets.equal(&s.carried.sets)
+}
+
+// class returns the class of the session's connections.
+func (s *session) class() class {
+	const perLogin = mysqlwire.CapSSL | mysqlwire.CapConnectWithDB | mysqlwire.CapConnectAttrs | mysqlwire.CapPluginAuthLenenc |
+		mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword | mysqlwire.CapIgnoreSigpipe | mysqlwire.CapRememberOptions |
+		mysqlwire.CapSSLVerifyServerCert | mysqlwire.CapExpiredPasswords | mysqlwire.CapMultiFactorAuth
+	return class{
+		caps: s.caps&^perLogin | mysqlwire.CapSessionTrack, charset: s.charset, schema: s.modes.schema != "",
+		tls: s.to.TLS.Required() || s.to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS(),
+	}
+}
+
+// joinPool makes the session one that shares connections.
+func (s *session) joinPool(t *netloop.Task) {
+	number, _ := t.Loop()
+	s.lease.pool = s.srv.lenders.of(number, s.modes.user)
+	s.lease.waiter.Owner = s
+	s.setBackend(s.lease.pool.lender.none)
+}
+
+// borrow gives the session a connection in its state. The error ends the session; refused does not.
+func (s *session) borrow() (refused *clientError, err error) {
+	p := s.lease.pool
+	w := &s.lease.waiter
+	for {
+		w.Class = s.class()
+		p.Ask(w)
+		if w.Grant == pool.GrantNone {
+			if refused, err := s.awaitGrant(); refused != nil || err != nil {
+				return refused, err
+			}
+		}
+		c := w.Conn
+		w.Conn = nil
+		if c != nil {
+			p.lender.keeper.Give(onLoop(c.Value.conn), s.task)
+		}
+		if w.Grant == pool.GrantUse {
+			if !onLoop(c.Value.conn).Silent() {
+				p.lender.closeConn(c.Value)
+				p.Drop()
+				continue
+			}
+			s.hold(c)
+		} else {
+			if c != nil {
+				p.lender.closeConn(c.Value)
+			}
+			if refused := s.openShared(); refused != nil {
+				p.Failed()
+				return refused, nil
+			}
+		}
+		again, refused, err := s.bring()
+		if !again {
+			return refused, err
+		}
+	}
+}
+
+// awaitGrant waits in the queue.
+func (s *session) awaitGrant() (refused *clientError, err error) {
+	p, w := s.lease.pool, &s.lease.waiter
+	wait := s.srv.opts.Pool.Wait
+	limit := time.Now().Add(wait)
+	s.pausing.Store(true)
+	defer s.pausing.Store(false)
+	for w.Grant == pool.GrantNone {
+		switch causes := s.occurred(); {
+		case causes&causeClientGone != 0 && s.endsHalf():
+			err = fmt.Errorf("%w: while its command waited for a connection", errClientDisconnected)
+		case causes&causeKilled != 0:
+			err = errKilled
+			refused = s.killedError()
+		case causes&causeDrainLimit != 0:
+			err = errDrained
+			refused = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress"}
+		case !time.Now().Before(limit):
+			p.TimedOut.Add(1)
+			refused = &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
+				"Tare has no connection for user '%s': all %d of its pool were in use for %v (options pool-max and pool-wait)", p.user, p.Max, wait)}
+		default:
+			s.task.Pause(limit)
+			continue
+		}
+		if p.Cancel(w) {
+			if err != nil && refused != nil {
+				_ = s.sendError(s.msg.seq+1, refused, true)
+			}
+			return refused, err
+		}
+		break // granted at the same time
+	}
+	return nil, nil
+}
+
+// hold makes a connection the session's, until giveBack or discard.
+func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
+	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure = c, true, false, false
+	conn := c.Value.conn
+	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
+	s.setBackend(conn)
+	s.shareBackend()
+	s.shown.connect(c.Value.id, c.Value.to.side)
+	s.wake(s.occurred() &^ (causeDrain | causeIdle | causeMove))
+}
+
+// openShared opens a connection, which the session holds.
+func (s *session) openShared() *clientError {
+	p := s.lease.pool
+	c := &sharedConn{to: s.to}
+	key := s.class()
+	var err error
+	s.task.Block(func() { err = s.logInShared(c, key) })
+	if err == nil {
+		if err = s.task.Attach(onLoop(c.conn)); err != nil {
+			c.conn.Close()
+		}
+	}
+	if err != nil {
+		return s.poolError(err)
+	}
+	c.heap = sharedBytes(c.conn.IsTLS())
+	s.srv.held.Add(c.heap)
+	s.hold(p.Opened(s.class(), c, time.Now()))
+	return nil
+}
+
+// poolError returns the error for a client whose session got no connection.
+func (s *session) poolError(err error) *clientError {
+	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: "Tare cannot connect to its backend: see Tare's log", detail: err}
+	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok {
+		e.errno, e.msg = mysqlwire.Errno(refused.Number), fmt.Sprintf("Tare cannot log in at its backend as '%s': %s", s.modes.user, refused.Message)
+	} else if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (option connect-timeout)", s.srv.opts.ConnectTimeout)
+	}
+	s.srv.loginLog.log(s.srv.opts.Diag, "shared connection failed", "backend", s.to.Addr, "user", s.modes.user, "error", err)
+	return e
+}
+
+// bring brings the session's connection into its state. again: the connection was of no use, and another one is required.
+func (s *session) bring() (again bool, refused *clientError, err error) {
+	l := &s.lease
+	c := l.shared.Value
+	if c.matches(s) {
+		s.modes.adopt(c.mode, c.status)
+		return false, nil, nil
+	}
+	from, full := s.carried.sets.after(&c.sets)
+	full = full || c.stale || c.wasReset != s.carried.wasReset
+	if full && !c.login.resets && !s.carried.wasReset {
+		s.discardShared()
+		return true, nil, nil
+	}
+	l.scratch = l.scratch[:0]
+	commands := 0
+	add := func(cmd mysqlwire.Command, text []byte) {
+		at := len(l.scratch)
+		l.scratch = mysqlwire.OpenPacket(l.scratch)
+		if cmd == mysqlwire.ComQuery {
+			l.scratch = mysqlwire.AppendQuery(l.scratch, text, s.caps)
+		} else {
+			l.scratch = append(append(l.scratch, byte(cmd)), text...)
+		}
+		l.scratch = mysqlwire.ClosePacket(l.scratch, at, 0)
+		commands++
+	}
+	if full {
+		add(mysqlwire.ComResetConnection, nil)
+		add(mysqlwire.ComQuery, []byte(trackState()))
+		if c.login.restore != "" && !s.carried.wasReset {
+			add(mysqlwire.ComQuery, []byte(c.login.restore))
+		}
+	}
+	if s.modes.schema != c.schema {
+		add(mysqlwire.ComInitDB, []byte(s.modes.schema))
+	}
+	i := 0
+	for sql := range s.carried.sets.all() {
+		if i >= from {
+			add(mysqlwire.ComQuery, sql)
+		}
+		i++
+	}
+	add(mysqlwire.ComQuery, []byte(modesQuery))
+	c.stale = true // until the end
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	if _, err := s.backend.Write(l.scratch); err != nil {
+		s.discardShared()
+		return true, nil, nil // nothing of the client's was sent
+	}
+	s.internal = true
+	defer func() { s.internal = false }()
+	var failed *mysqlwire.Err
+	lost := func(err error) (bool, *clientError, error) {
+		if !errors.Is(err, errBackendGone) {
+			return false, nil, err
+		}
+		s.failed = nil // nothing of the client's was sent: another connection serves it
+		s.discardShared()
+		return true, nil, nil
+	}
+	for range commands - 1 {
+		e, err := s.skipInternal()
+		if err != nil {
+			return lost(err)
+		}
+		if failed == nil {
+			failed = e
+		}
+	}
+	row, status, err := s.readInternalRow(s.fillBackend)
+	switch {
+	case err != nil:
+		return lost(s.internalFailed(err))
+	case failed != nil:
+		s.discardShared()
+		return false, &clientError{errno: failed.Number, msg: "Tare could not bring another connection into the state of this session: " + string(failed.Message)}, nil
+	case row == nil:
+		s.discardShared()
+		return false, &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare could not read the state of a connection to its backend"}, nil
+	}
+	s.modes.setStatus(status)
+	s.modes.report(row[0], row[1], row[2])
+	c.stale, c.wasReset, c.schema = false, s.carried.wasReset, s.modes.schema
+	c.sets.copy(&s.carried.sets)
+	if full {
+		c.insertID, c.inserted = 0, false
+	}
+	l.pool.Changed.Add(1)
+	return false, nil, nil
+}
+
+// skipInternal reads a response of OK or ERR to a command of the gateway's.
+func (x *relayer) skipInternal() (failed *mysqlwire.Err, err error) {
+	for {
+		p, rest, err := cutPacket(x.backend.Buffered())
+		if err == nil && len(p) > 0 {
+			if p[0] == mysqlwire.MarkErr {
+				failed = &mysqlwire.Err{}
+				if failed.Decode(p) != nil {
+					return nil, x.backendBroken(mysqlwire.ErrMalformedPacket)
+				}
+				failed.Message = bytes.Clone(failed.Message)
+			}
+			x.backend.Discard(len(x.backend.Buffered()) - len(rest))
+			return failed, nil
+		}
+		if err := x.fillBackend(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// keep keeps the connection for a reason, or returns it.
+func (s *session) keep(why keptBy) error {
+	l := &s.lease
+	if l.shared == nil {
+		return nil
+	}
+	l.fresh, l.touched, l.kept = l.touched, false, why
+	l.holds.Store(uint32(why))
+	switch why {
+	case keptNot:
+		if l.unsure {
+			if pinned, err := s.confirm(); pinned || err != nil {
+				l.fresh, l.kept = true, keptByPin
+				l.holds.Store(uint32(l.kept))
+				return err
+			}
+		}
+		return s.giveBack()
+	case keptByDiagnostics:
+		return s.client.SetReadDeadline(time.Now().Add(diagnosticsFor))
+	}
+	return nil
+}
+
+// diagnosticsOver returns a connection whose warnings the client has not read in time.
+func (s *session) diagnosticsOver() error {
+	if s.lease.shared == nil || s.lease.kept != keptByDiagnostics {
+		return nil
+	}
+	return s.keep(keptNot)
+}
+
+// giveBack returns the connection to the pool.
+func (s *session) giveBack() error {
+	l := &s.lease
+	c := l.shared.Value
+	if c.inserted {
+		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
+		if err := s.internalQuery("SELECT @@session.last_insert_id, '', ''"); err != nil {
+			return fmt.Errorf("%w: %w", errBackendIdle, err)
+		}
+		row, _, err := s.readInternalRow(s.fillBackend)
+		if err != nil || row == nil {
+			return fmt.Errorf("%w: read LAST_INSERT_ID(): %w", errBackendIdle, err)
+		}
+		c.inserted, c.insertID = false, parseUint(row[0])
+		l.insertID = c.insertID
+	}
+	if s.turnstile.hold != nil || s.ended || c.stale || len(s.backend.Buffered()) > 0 {
+		s.turnstile.endHold(s.task) // a KILL QUERY may not reach another session
+		s.discardShared()
+		return nil
+	}
+	c.stale = l.unread // the warnings are another session's: a reset removes them
+	shared := l.shared
+	s.leave()
+	if !c.sets.equal(&s.carried.sets) {
+		c.sets.copy(&s.carried.sets)
+	}
+	c.schema, c.wasReset, c.mode, c.status = s.modes.schema, s.carried.wasReset, s.modes.mode, s.modes.status
+	shared.Class.schema = c.schema != ""
+	s.task.Give(onLoop(c.conn), l.pool.lender.keeper)
+	if !l.pool.Put(shared, time.Now()) {
+		l.pool.lender.keeper.Give(onLoop(c.conn), s.task)
+		l.pool.lender.closeConn(c)
+		l.pool.Drop()
+	}
+	return nil
+}
+
+// leave takes the connection off the session.
+func (s *session) leave() {
+	s.unshareBuffer(backendSide)
+	s.lease.shared, s.lease.kept = nil, keptNot
+	s.lease.holds.Store(0)
+	s.shown.connect(0, s.to.side)
+	s.setBackend(s.lease.pool.lender.none)
+	s.acknowledge(causeBackendGone)
+	s.ended = false
+}
+
+// discardShared closes the session's connection, if it has one of a pool.
+func (s *session) discardShared() {
+	if s.lease.shared == nil {
+		return
+	}
+	c := s.lease.shared.Value
+	s.backend.Discard(len(s.backend.Buffered()))
+	s.returnBuffers()
+	s.leave()
+	s.lease.pool.lender.closeConn(c)
+	s.lease.pool.Drop()
+}
+
+// shareBackend gives the connection a read buffer of the loop, unless it has its own.
+func (l *link) shareBackend() {
+	if l.backend.NetConn() != l.backend.Socket() {
+		return
+	}
+	l.backend.SwapBuffer(l.readers.get(backendSide))
+	l.shared[backendSide] = true
+}
+
+func parseUint(b []byte) (n uint64) {
+	for _, c := range b {
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}

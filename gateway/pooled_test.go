@@ -1,0 +1,163 @@
+package gateway_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/gateway"
+	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testscript"
+	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+)
+
+// bothServers runs a test on MariaDB and MySQL.
+func bothServers(t *testing.T, f func(t *testing.T, s *testmysql.Server)) {
+	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+		t.Run(name, func(t *testing.T) { f(t, testmysql.StartOrSkip(t, opts...)) })
+	}
+}
+
+// startPooled runs a gateway whose sessions of AppUser share at most n connections.
+func startPooled(t testing.TB, s *testmysql.Server, n int, change func(*gateway.PoolOptions)) *rig {
+	t.Helper()
+	return startGateway(t, s.Addr, func(o *gateway.Options) {
+		o.Loops, o.Observers = 1, nil
+		o.Backend.Key = mysqlconn.ServerKey{Request: true}
+		o.Pool = &gateway.PoolOptions{Max: n, Wait: 5 * time.Second, Password: func(user string) (string, bool) {
+			return testmysql.Password, user == testmysql.AppUser
+		}}
+		if change != nil {
+			change(o.Pool)
+		}
+	})
+}
+
+func dialPooled(t testing.TB, addr, schema string, change func(*mysqlconn.Config)) *mysqlconn.Client {
+	t.Helper()
+	c, err := dialShared(t, addr, schema, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func dialShared(t testing.TB, addr, schema string, change func(*mysqlconn.Config)) (*mysqlconn.Client, error) {
+	t.Helper()
+	cfg := mysqlconn.Config{
+		Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, Database: schema, TLSMode: mysqlconn.TLSDisabled,
+		ServerKey: mysqlconn.ServerKey{Request: true},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := mysqlconn.Dial(t.Context(), cfg)
+	if err == nil {
+		t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+// one returns the values of the only row of a query.
+func one(t testing.TB, c *mysqlconn.Client, sql string) (row []string) {
+	t.Helper()
+	_, err := c.Query(t.Context(), sql, func(r mysqlwire.TextRow) error {
+		for _, v := range r {
+			row = append(row, string(v))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return row
+}
+
+func TestPooled(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop", "create table shop.t (id int auto_increment primary key, v int)"))
+		r := startPooled(t, s, 2, nil)
+		var all []*mysqlconn.Client
+		for range 10 {
+			all = append(all, dialPooled(t, r.addr, "shop", nil))
+		}
+		for i, c := range all {
+			res, err := c.Exec(t.Context(), "insert into t (v) values (1)")
+			must(t, err)
+			if res.LastInsertID != uint64(i+1) {
+				t.Errorf("id %d, want %d", res.LastInsertID, i+1)
+			}
+		}
+		if n := r.metric(t, "tare_pool_connections", "open", testmysql.AppUser); n != 2 && n != 1 {
+			t.Errorf("%d connections", n)
+		}
+		var refused *mysqlconn.ServerError
+		_, err := dialShared(t, r.addr, "shop", func(c *mysqlconn.Config) { c.Password = "wrong" })
+		if !errors.As(err, &refused) || refused.Number != mysqlwire.ErrnoAccessDenied {
+			t.Errorf("a wrong password: %v", err)
+		}
+		for i, c := range all {
+			if got := one(t, c, "select last_insert_id()")[0]; got != string(rune('0'+(i+1)%10)) && i < 9 {
+				t.Errorf("client %d: LAST_INSERT_ID() = %s", i, got)
+			}
+		}
+	})
+}
+
+// TestPooledAllocs is the allocation table of shared connections: two clients take turns on one.
+func TestPooledAllocs(t *testing.T) {
+	s := testmysql.Start(t)
+	must(t, s.Exec("create database shop", "create table shop.t (id int primary key, v int)", "insert into shop.t values (1, 2)"))
+	r := startPooled(t, s, 1, nil)
+	a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+	command := testscript.Packets(0, mysqlwire.AppendQuery(nil, []byte("SELECT v FROM t WHERE id = 1"), a.Capabilities))
+	if _, err := a.Write(command); err != nil {
+		t.Fatal(err)
+	}
+	var want []byte
+	for resp := new(mysqlwire.Response); !resp.Done() || len(want) == 0; {
+		must(t, a.Fill())
+		resp.Begin(mysqlwire.ComQuery, a.Capabilities, 1)
+		if _, _, err := resp.Scan(a.Buffered()); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want[:0], a.Buffered()...)
+	}
+	a.Discard(len(want))
+	before := r.metric(t, "tare_pool_lent_total", testmysql.AppUser)
+	alloctest.Run(t, []alloctest.Case{{Name: "a statement on a connection of another client", Op: func() error {
+		if err := testscript.RoundTrip(a.Conn, command, want); err != nil {
+			return err
+		}
+		return testscript.RoundTrip(b.Conn, command, want)
+	}}})
+	if n := r.metric(t, "tare_pool_lent_total", testmysql.AppUser) - before; n < 2000 {
+		t.Errorf("a connection was lent %d times, want once per statement", n)
+	}
+}
+
+// TestPinsAreShown requires an idle session that keeps its connection in the list of sessions, with the statement that is the reason.
+func TestPinsAreShown(t *testing.T) {
+	s := testmysql.Start(t)
+	r := startPooled(t, s, 2, nil)
+	a, b := dialPooled(t, r.addr, "", nil), dialPooled(t, r.addr, "", nil)
+	for c, sql := range map[*mysqlconn.Client]string{a: "SET @a = 1", b: "DO 1"} {
+		_, err := c.Exec(t.Context(), sql)
+		must(t, err)
+	}
+	busy := r.Busy(10, 0)
+	if len(busy.Sessions) != 1 {
+		t.Fatalf("sessions %+v, want the pinned one", busy.Sessions)
+	}
+	got := busy.Sessions[0]
+	if got.Activity != gateway.ActivityIdle || !strings.Contains(got.Pinned, "user variables") || got.Digest == (sqldigest.Digest{}) || got.Since.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	must(t, a.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+	testwait.Until(t, "the end of the pin", func() bool { return len(r.Busy(10, 0).Sessions) == 0 })
+}

@@ -1,0 +1,325 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/taredb/tare/internal/netloop"
+	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+	"github.com/taredb/tare/sizegen/heapsize"
+)
+
+// A gateway whose sessions share connections greets clients itself, before it knows their user: with the capabilities of the backend,
+// an id and a challenge of its own. It authenticates the users of its accounts. Every other client gets a connection of its own, and
+// responds to that connection's challenge.
+
+// ownID returns a connection id that no server assigns before two billion connections.
+func (s *session) ownID() uint32 { return 1<<31 | uint32(s.number)&math.MaxInt32 }
+
+// greeting returns the backend's greeting, without its challenge.
+func (l *login) greeting(ctx context.Context) (*mysqlwire.Handshake, error) {
+	if h := l.to.greeting.Load(); h != nil {
+		return h, nil
+	}
+	g, err := l.srv.acquire(ctx, l.to)
+	if err != nil {
+		return nil, l.refuse(l.unreachable(err))
+	}
+	h := g.hello
+	l.to.greeting.Store(&h)
+	l.to.spares.put(g)
+	return &h, nil
+}
+
+// greetAlone greets the client.
+func (l *login) greetAlone(ctx context.Context) error {
+	h, err := l.greeting(ctx)
+	if err != nil {
+		return err
+	}
+	l.hello = *h
+	l.hello.ConnectionID = l.ownID()
+	l.hello.AuthData = newChallenge()
+	l.srv.ids.take(l.hello.ConnectionID, &l.shown)
+	l.connected(l.hello.ConnectionID, string(l.hello.ServerVersion))
+	return nil
+}
+
+// newChallenge returns random bytes that no client takes for the end of a string.
+func newChallenge() []byte {
+	b := make([]byte, challengeLen)
+	_, _ = rand.Read(b)
+	for i := range b {
+		b[i] = b[i]%90 + '!' // printable
+	}
+	return b
+}
+
+// connectOwn connects a client that the gateway does not authenticate to the backend.
+func (l *login) connectOwn(ctx context.Context) error {
+	if !l.caps.Has(mysqlwire.CapPluginAuth) {
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoHandshake, msg: "Bad handshake: Tare shares connections (option pool transaction) and needs CLIENT_PLUGIN_AUTH of clients whose account is not in the file of option pool-accounts"})
+	}
+	l.switched = true
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	return l.checkGreeting()
+}
+
+// authenticate authenticates the client by the password of its account.
+func (l *login) authenticate(password string) error {
+	plugin, response := string(l.response.AuthPlugin), l.response.AuthResponse
+	if !l.caps.Has(mysqlwire.CapPluginAuth) || isNative(l.response.AuthPlugin) {
+		plugin = mysqlconn.PluginNative
+	}
+	challenge := l.hello.AuthData
+	known := plugin == mysqlconn.PluginNative || plugin == mysqlconn.PluginSHA2
+	if !known || isEmptyResponse(response) && password != "" {
+		if !l.caps.Has(mysqlwire.CapPluginAuth) {
+			return l.denied(response)
+		}
+		if !known {
+			if plugin = mysqlconn.PluginSHA2; l.modes.maria {
+				plugin = mysqlconn.PluginNative
+			}
+		}
+		challenge = newChallenge()
+		sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(plugin), Data: append(slices.Clone(challenge), 0)}
+		if err := l.client.WriteMessage(sw.AppendTo(nil)); err != nil {
+			return l.clientDisconnected(err)
+		}
+		var err error
+		if response, err = l.client.ReadMessage(maxLoginPacket); err != nil {
+			return l.clientDisconnected(err)
+		}
+	}
+	if !proves(plugin, password, challenge, response) {
+		return l.denied(response)
+	}
+	if plugin == mysqlconn.PluginSHA2 && password != "" {
+		if err := l.client.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK}); err != nil {
+			return l.clientDisconnected(err)
+		}
+	}
+	l.pooled, l.carried.shares = true, true
+	l.shown.shares.Store(true)
+	return nil
+}
+
+func isEmptyResponse(b []byte) bool { return len(b) == 0 || len(b) == 1 && b[0] == 0 }
+
+// proves reports whether a response to a challenge proves knowledge of the password.
+func proves(plugin, password string, challenge, response []byte) bool {
+	if password == "" {
+		return isEmptyResponse(response)
+	}
+	want := mysqlconn.ScrambleNative(password, challenge)
+	if plugin == mysqlconn.PluginSHA2 {
+		want = mysqlconn.ScrambleSHA2(password, challenge)
+	}
+	return subtle.ConstantTimeCompare(want, response) == 1
+}
+
+// denied refuses a client with a wrong password.
+func (l *login) denied(response []byte) error {
+	using := "YES"
+	if isEmptyResponse(response) {
+		using = "NO"
+	}
+	l.srv.metrics.poolDenied.Add(1)
+	return fmt.Errorf("%w: %w", errDenied, l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
+		"Access denied for user '%s'@'%s' (using password: %s)", l.modes.user, l.remote.Addr(), using)}))
+}
+
+// completeLogin gives a session that shares connections its first one, and responds to the client's login, which the server has not
+// seen: the default schema is selected.
+func (s *session) completeLogin() error {
+	s.msg.seq = s.client.Seq - 1
+	s.modes.unknown = false // of the connection
+	refused, err := s.borrow()
+	switch {
+	case err != nil:
+		return err
+	case refused != nil:
+		_ = s.sendError(s.client.Seq, refused, true)
+		return fmt.Errorf("%w: %w", errDenied, refused)
+	}
+	ok := mysqlwire.OK{Status: s.modes.status &^ mysqlwire.StatusSessionChanged}
+	if err := s.client.WriteMessage(ok.AppendTo(nil, s.caps)); err != nil {
+		return fmt.Errorf("%w: %w", errClientDisconnected, err)
+	}
+	s.client.DropWriteBuffer()
+	return s.keep(s.keeps())
+}
+
+// trackState returns the statement after which the server reports changes of the session that statements do not show.
+func trackState() string { return "SET SESSION session_track_state_change = ON" }
+
+// logInShared opens the connection of c, outside of the loop.
+func (s *session) logInShared(c *sharedConn, key class) error {
+	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.ConnectTimeout+s.srv.opts.HandshakeTimeout)
+	defer cancel()
+	password, ok := s.srv.opts.Pool.Password(s.modes.user)
+	if !ok {
+		return fmt.Errorf("user %q is no longer in the file of accounts (option pool-accounts)", s.modes.user)
+	}
+	nc, err := s.srv.dial(ctx, s.to.Addr)
+	if err != nil {
+		s.srv.report(s.to, err)
+		return fmt.Errorf("connect to %s: %w", s.to.Addr, dialReason(err))
+	}
+	login := mysqlconn.Login{
+		User: s.modes.user, Password: password, Charset: key.charset, MaxPacket: 1 << 30, ServerKey: s.to.Key,
+		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword | s.caps&mysqlwire.CapPluginAuthLenenc,
+	}
+	if key.tls {
+		login.TLS = s.to.tls.Load()
+	}
+	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer)), login)
+	if err == nil {
+		s.srv.report(s.to, nil)
+		err = s.prepareShared(ctx, client, c, key)
+	}
+	if errors.Is(err, errUsedUp) {
+		_ = client.Close()
+		return s.logInShared(c, key)
+	}
+	if err == nil {
+		err = client.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	c.conn, c.id = client.Conn, client.ConnectionID
+	if c.conn.NetConn() == c.conn.Socket() {
+		c.conn.SwapBuffer(nil) // of the loop while it is lent
+	}
+	c.conn.DropWriteBuffer()
+	return nil
+}
+
+// prepareShared brings a new connection into the state in which it is lent, and learns what a reset of it restores.
+func (s *session) prepareShared(ctx context.Context, client *mysqlconn.Client, c *sharedConn, key class) error {
+	key.schema = false
+	p := s.lease.pool
+	p.lender.mu.Lock()
+	known := p.logins[key]
+	p.lender.mu.Unlock()
+	if known == nil {
+		var err error
+		if known, err = learnLogin(ctx, client); err != nil {
+			return err
+		}
+		p.lender.mu.Lock()
+		p.logins[key] = known
+		p.lender.mu.Unlock()
+		if !known.resets {
+			return errUsedUp
+		}
+	}
+	c.login = known
+	if _, err := client.Exec(ctx, trackState()); err != nil {
+		return fmt.Errorf("the server has no session tracking, which shared connections need: %w", err)
+	}
+	mode := sqldigest.Mode(0).WithServer(sqldigest.ParseServer(client.ServerVersion))
+	_, err := client.Query(ctx, modesQuery, func(row mysqlwire.TextRow) error {
+		mode = mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1])
+		return nil
+	})
+	c.mode, c.status = mode, client.Status
+	return err
+}
+
+// learnLogin finds the variables in which a session after its login differs from one that was reset.
+func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, error) {
+	first, err := sessionVariables(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if on := first["sql_auto_is_null"]; on == "ON" {
+		return nil, errors.New("sql_auto_is_null is ON, with which any SELECT may read LAST_INSERT_ID(): connections cannot be shared")
+	}
+	reset := func() (map[string]string, error) {
+		if err := client.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err != nil {
+			return nil, err
+		}
+		return sessionVariables(ctx, client)
+	}
+	after, err := reset()
+	if err != nil {
+		return nil, err
+	}
+	l := &loginState{}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if v := first[name]; v != after[name] {
+			list = append(list, "SESSION "+name+" = "+literal(name, v))
+		}
+	}
+	if len(list) > 0 {
+		l.restore = "SET " + strings.Join(list, ", ")
+		if _, err := client.Exec(ctx, l.restore); err != nil {
+			if _, ok := errors.AsType[*mysqlconn.ServerError](err); !ok {
+				return nil, err
+			}
+		}
+	}
+	restored, err := sessionVariables(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	l.resets = maps.Equal(first, restored) && first["init_connect"] == "" // which may do anything
+	return l, nil
+}
+
+// errUsedUp reports that a connection was reset to learn what that restores, and is not in the state of a login any more.
+var errUsedUp = errors.New("the connection was used to compare states")
+
+// literal returns the value of a variable in SHOW VARIABLES for a SET.
+func literal(name, v string) string {
+	if _, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return v
+	}
+	if v == "" && name == "character_set_results" {
+		return "NULL"
+	}
+	return "'" + strings.ReplaceAll(v, "'", "''") + "'"
+}
+
+// sessionVariables returns the session's variables, without those that differ from one statement to the next.
+func sessionVariables(ctx context.Context, client *mysqlconn.Client) (map[string]string, error) {
+	all := make(map[string]string)
+	_, err := client.Query(ctx, "SHOW SESSION VARIABLES", func(row mysqlwire.TextRow) error {
+		switch name := string(row[0]); name {
+		case "timestamp", "rand_seed1", "rand_seed2", "statement_id", "pseudo_thread_id", "error_count", "warning_count", "last_gtid", "gtid_executed",
+			"gtid_binlog_pos", "gtid_current_pos", "gtid_purged", "gtid_owned", "gtid_binlog_state", "gtid_slave_pos", "innodb_buffer_pool_load_incremental":
+		default:
+			all[name] = string(row[1])
+		}
+		return nil
+	})
+	return all, err
+}
+
+// sharedBytes returns the heap bytes of a shared connection.
+func sharedBytes(tls bool) int64 {
+	n := heapsize.Object(unsafe.Sizeof(mysqlconn.Conn{}), true) + heapsize.Object(unsafe.Sizeof(sharedConn{}), true) + socketBytes
+	if tls {
+		n += tlsBytes + backendBuffer
+	}
+	return int64(n)
+}

@@ -1,0 +1,436 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/taredb/tare/internal/mysql/sqlplan"
+	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/mysql/sqldigest"
+)
+
+// startShared prepares a session that shares connections for a command: it has a connection afterwards. done: the command is over.
+func (s *session) startShared() (done bool, err error) {
+	l := &s.lease
+	if l.kept == keptByDiagnostics {
+		if err := s.clearDeadlines(causeDrain | causeIdle | causeMove); err != nil {
+			return false, err
+		}
+	}
+	l.changed, l.selected = false, nil
+	s.plan, s.failed, s.resp = nil, nil, mysqlwire.Response{}
+	switch s.msg.cmd {
+	case mysqlwire.ComQuit:
+		return false, errQuit
+	case mysqlwire.ComChangeUser:
+		return true, s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand,
+			"Tare does not change the user of a session that shares connections (option pool transaction): connect again")
+	}
+	if l.shared != nil {
+		return false, nil
+	}
+	var refused *clientError
+	switch s.msg.cmd {
+	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtClose: // of an unknown statement: the session has none
+	default:
+		if refused, err = s.borrow(); refused == nil || err != nil {
+			return false, err
+		}
+	}
+	if err := s.discardRest(); err != nil {
+		return false, err
+	}
+	if refused != nil {
+		s.fail(refused)
+		err = s.sendError(s.msg.seq+1, refused, true)
+	}
+	return true, err
+}
+
+// resetShared follows a COM_RESET_CONNECTION of the client.
+func (s *session) resetShared() error {
+	c := s.lease.shared.Value
+	c.stale, c.inserted, s.lease.insertID, s.lease.unread, s.lease.unsure, s.lease.touched = true, false, 0, false, false, true
+	s.modes.unknown = false // bring queries them
+	resp := s.resp
+	again, refused, err := s.bring()
+	s.resp = resp
+	if refused != nil || again { // the next command gets another connection
+		return nil
+	}
+	return err
+}
+
+// settle decides after a command whether the session keeps its connection.
+func (s *session) settle() (keptBy, error) {
+	l := &s.lease
+	if l.shared == nil {
+		return keptNot, nil
+	}
+	if l.selected != nil {
+		s.modes.reportSchema([]byte(*l.selected))
+		l.selected = nil
+	}
+	// Servers keep the warnings of a statement until the next one that uses a table.
+	l.unread = l.unread && !s.usesTable() || s.resp.Warnings > 0 || s.resp.Errno != 0 || s.failed != nil
+	l.found = s.plan != nil && s.plan.Effects().Has(sqlplan.EffectFoundRows)
+	why := s.keeps()
+	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
+		if err := s.queryModes(); err != nil {
+			return keptNot, err
+		}
+		l.touched = true
+		why = s.keeps()
+	}
+	return why, nil
+}
+
+// usesTable reports whether the current command is a statement that names a table, and no more than one statement.
+func (s *session) usesTable() bool {
+	if s.plan == nil || s.plan.Type() == sqlplan.TypeMulti {
+		return false
+	}
+	switch s.plan.Type() {
+	case sqlplan.TypeSelect, sqlplan.TypeInsert, sqlplan.TypeReplace, sqlplan.TypeUpdate, sqlplan.TypeDelete:
+		for range s.plan.Tables() {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps returns why the session keeps its connection after the current command.
+func (s *session) keeps() keptBy {
+	switch l := &s.lease; {
+	case s.transaction.continues(s.modes.status):
+		return keptByTransaction
+	case s.carried.pin.Load() != nil:
+		return keptByPin
+	case len(s.statements.byID) > 0 || s.statements.lost:
+		return keptByPrepared
+	case s.carried.multi != 0:
+		return keptByOption
+	case s.modes.unknown || s.modes.schema != "" && !isPlain([]byte(s.modes.schema)):
+		return keptByModes
+	case l.unread || l.found:
+		return keptByDiagnostics
+	}
+	return keptNot
+}
+
+// sharedPins are the effects that keep a session on its connection, besides those of effectPins.
+var sharedPins = []struct {
+	effect sqlplan.Effect
+	reason string
+}{
+	{sqlplan.EffectConnectionID, "CONNECTION_ID() was read"},
+	{sqlplan.EffectSequence, "the last value of a sequence"},
+}
+
+const (
+	releaseReason = "COMMIT or ROLLBACK with RELEASE"
+	otherReason   = "a statement about which Tare does not know what it leaves in the session"
+	changedReason = "the server reported a change of the session that the statement does not show"
+)
+
+// afterShared pins a session that shares connections if the current statement left what cannot be moved.
+func (x *executor) afterShared() {
+	if !x.pooled {
+		return
+	}
+	effects, l := x.plan.Effects(), &x.lease
+	if x.hidesChanges() {
+		l.unsure, l.digest = true, x.rec.Digest
+	}
+	if effects.Has(sqlplan.EffectInsertID) && (x.resp.LastInsertID != 0 || effects.Has(sqlplan.EffectLastResult)) ||
+		effects.Any(sqlplan.EffectFunction|sqlplan.EffectUnknown) {
+		l.shared.Value.inserted = true
+	}
+	l.rows = l.rows || x.plan.Type() == sqlplan.TypeSelect && x.resp.Errno == 0 && x.msg.cmd != mysqlwire.ComStmtPrepare
+	if x.msg.cmd == mysqlwire.ComStmtPrepare {
+		return // the prepared statement keeps the connection
+	}
+	for _, p := range sharedPins {
+		if effects.Has(p.effect) {
+			x.carried.pinSession(x.query, p.reason)
+		}
+	}
+	switch t := x.plan.Type(); {
+	case effects.Any(sqlplan.EffectCommit|sqlplan.EffectRollback) && (!x.msg.whole || contains(x.rec.Text, "RELEASE") || contains(x.rec.Normalized, "RELEASE")):
+		x.carried.pinSession(x.query, releaseReason)
+	case t == sqlplan.TypeOther && !effects.Has(sqlplan.EffectLastResult) && effects.Any(sqlplan.EffectAdmin|sqlplan.EffectUnknown):
+		x.carried.pinSession(x.query, otherReason)
+	case l.changed && t != sqlplan.TypeSet && t != sqlplan.TypeUse && x.carried.pin.Load() == nil:
+		x.carried.pinSession(x.query, changedReason)
+	}
+}
+
+// hidesChanges reports whether the server may have changed the session for the current statement without having said so: it reports no
+// changes with an error, and MySQL none with an EOF.
+func (x *executor) hidesChanges() bool {
+	if x.resp.Errno != 0 {
+		return x.resp.Errno != uint16(mysqlwire.ErrnoSyntax) || x.resp.Results > 1
+	}
+	return x.resp.Rows > 0 && !x.caps.Has(mysqlwire.CapDeprecateEOF) && !x.modes.maria && x.plan.Type() != sqlplan.TypeShow
+}
+
+// confirm pins the session if the server has changed it for a statement with which it could not report that: a view whose function
+// assigns a user variable, a trigger of a statement that failed. MySQL reports that with the next OK. MariaDB does not: there, the
+// session has no user variables that Tare knows of.
+func (s *session) confirm() (pinned bool, err error) {
+	l := &s.lease
+	l.unsure = false
+	if s.modes.maria {
+		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
+		err := s.internalQuery("SELECT COUNT(*), '', '' FROM information_schema.USER_VARIABLES")
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+		}
+		row, _, err := s.readInternalRow(s.fillBackend)
+		if err != nil {
+			return false, fmt.Errorf("%w: count the user variables: %w", errBackendIdle, err)
+		}
+		l.changed = row != nil && string(row[0]) != "0" // nil: the server has no such table
+	} else if l.changed, err = s.pingChanged(); err != nil {
+		return false, err
+	}
+	if !l.changed {
+		return false, nil
+	}
+	s.carried.pinFor(l.digest, changedReason)
+	return true, nil
+}
+
+// pingChanged reports whether the server reports a change with the response to a COM_PING.
+func (s *session) pingChanged() (changed bool, err error) {
+	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
+	s.internal = true
+	defer func() { s.internal = false }()
+	if _, err := s.backend.Write([]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}); err != nil {
+		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+	}
+	for {
+		p, rest, err := cutPacket(s.backend.Buffered())
+		if err == nil && len(p) > 0 {
+			var ok mysqlwire.OK
+			if err := ok.Decode(p, s.caps|mysqlwire.CapSessionTrack); err != nil {
+				return false, fmt.Errorf("%w: response to a ping: %w", errBackendIdle, err)
+			}
+			s.backend.Discard(len(s.backend.Buffered()) - len(rest))
+			for it := ok.StateChanges(); it.Next(); {
+				changed = changed || it.Change().Type == mysqlwire.StateChanged
+			}
+			return changed, nil
+		}
+		if err := s.fillBackend(); err != nil {
+			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+		}
+	}
+}
+
+// contains reports whether the text contains a word, in letters of any case.
+func contains(text []byte, word string) bool {
+	for i := range text {
+		if rest := text[i:]; len(rest) >= len(word) && isAny(rest[:len(word)], word) {
+			return true
+		}
+	}
+	return false
+}
+
+// errPreviousLost refuses to read what the server keeps of a statement that ran on a connection that was returned.
+var errPreviousLost = &clientError{errno: errnoNotSupported, msg: "Tare shares connections: ROW_COUNT(), FOUND_ROWS(), warnings and diagnostics " +
+	"of the previous statement are on a connection that may serve another client now; execute both statements in one transaction, or turn off option pool"}
+
+const errnoNotSupported = mysqlwire.Errno(1235)
+
+// readsInsertID are effects of statements after which the session may read LAST_INSERT_ID() on the same connection.
+const readsInsertID = sqlplan.EffectLastResult | sqlplan.EffectFunction | sqlplan.EffectUnknown | sqlplan.EffectBegin | sqlplan.EffectXA |
+	sqlplan.EffectPrepare | sqlplan.EffectTempTable | sqlplan.EffectTableLocks | sqlplan.EffectHandler | sqlplan.EffectNamedLock |
+	sqlplan.EffectUserVarWrite | sqlplan.EffectSequence | sqlplan.EffectConnectionID
+
+// beforeShared prepares the connection for the current statement. It returns an error for the client if the statement reads what the
+// connection does not have.
+func (x *executor) beforeShared() (*clientError, error) {
+	l, effects := &x.lease, x.plan.Effects()
+	c := l.shared.Value
+	own := c.inserted || c.insertID == l.insertID
+	if !l.rows && effects.Has(sqlplan.EffectLastResult) && (contains(x.rec.Text, "FOUND_ROWS") || contains(x.rec.Normalized, "FOUND_ROWS")) {
+		return errPreviousLost, nil
+	}
+	if l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(l.unread) {
+		return errPreviousLost, nil
+	}
+	if own {
+		return nil, nil
+	}
+	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) && x.msg.cmd == mysqlwire.ComQuery {
+		return nil, nil
+	}
+	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) {
+		return errPreviousLost, nil
+	}
+	return nil, x.bringInsertID()
+}
+
+// readsPrevious reports whether the current statement may read what the server keeps of the statement before, other than
+// LAST_INSERT_ID(); warnings: also its warnings.
+func (x *executor) readsPrevious(warnings bool) bool {
+	text := x.rec.Text
+	if len(text) == 0 {
+		text = x.rec.Normalized
+	}
+	for _, word := range [...]string{"ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS"} {
+		if contains(text, word) {
+			return true
+		}
+	}
+	return warnings && (contains(text, "WARNING") || contains(text, "ERROR"))
+}
+
+// bringInsertID sets LAST_INSERT_ID() of the connection.
+func (x *executor) bringInsertID() error {
+	c := x.lease.shared.Value
+	if c.inserted || c.insertID == x.lease.insertID {
+		return nil
+	}
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	sql := strconv.AppendUint([]byte("SET last_insert_id = "), x.lease.insertID, 10)
+	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), sql, x.caps)
+	if _, err := x.backend.Write(mysqlwire.ClosePacket(q, 0, 0)); err != nil {
+		return x.writeFailed(err)
+	}
+	x.internal = true
+	defer func() { x.internal = false }()
+	failed, err := x.skipInternal()
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return x.backendBroken(fmt.Errorf("last_insert_id was not set: error %d: %s", failed.Number, failed.Message))
+	}
+	c.insertID = x.lease.insertID
+	return nil
+}
+
+// ownChanges records the changes of the session in the OK or EOF packet at the end of b, and returns b without those that the client
+// has not asked for.
+func (x *relayer) ownChanges(b []byte) ([]byte, error) {
+	caps := x.caps | mysqlwire.CapSessionTrack
+	payload := x.resp.Last
+	x.lease.scratch = append(x.lease.scratch[:0], b...)
+	if payload[0] == mysqlwire.MarkEOF && len(payload) < 7 { // an EOF does not say what has changed: MariaDB only
+		x.lease.changed = true
+		status := x.lease.scratch[len(b)-2:]
+		binary.LittleEndian.PutUint16(status, binary.LittleEndian.Uint16(status)&^uint16(mysqlwire.StatusSessionChanged))
+		return x.lease.scratch, nil
+	}
+	var ok mysqlwire.OK
+	if err := ok.Decode(payload, caps); err != nil {
+		return nil, err
+	}
+	for it := ok.StateChanges(); it.Next(); {
+		switch c := it.Change(); c.Type {
+		case mysqlwire.StateChanged:
+			x.lease.changed = true
+		case mysqlwire.StateSchema:
+			name := string(c.Value)
+			x.lease.selected = &name
+		}
+	}
+	start := len(b) - len(payload) - mysqlwire.HeaderLen
+	seq := mysqlwire.ParseHeader(b[start:]).Seq
+	ok.State = withoutType(ok.State, mysqlwire.StateChanged)
+	if !x.caps.Has(mysqlwire.CapSessionTrack) || len(ok.State) == 0 {
+		ok.State, ok.Status = nil, ok.Status&^mysqlwire.StatusSessionChanged
+	}
+	x.lease.scratch = mysqlwire.OpenPacket(x.lease.scratch[:start])
+	x.lease.scratch = mysqlwire.ClosePacket(ok.AppendTo(x.lease.scratch, x.caps), start, seq)
+	return x.lease.scratch, nil
+}
+
+// withoutType returns changes of the session without those of a type.
+func withoutType(state []byte, t mysqlwire.StateChangeType) []byte {
+	out := bytes.Clone(state)[:0]
+	for len(state) > 1 {
+		_, n := mysqlwire.LenencString(state[1:])
+		if n == 0 {
+			break
+		}
+		if state[0] != byte(t) {
+			out = append(out, state[:1+n]...)
+		}
+		state = state[1+n:]
+	}
+	return out
+}
+
+// noConn stands for the backend's connection of a session that has none.
+type noConn struct{}
+
+var errNoConn = errors.New("the session has no connection to its backend")
+
+func (noConn) Read([]byte) (int, error)         { return 0, errNoConn }
+func (noConn) Write([]byte) (int, error)        { return 0, errNoConn }
+func (noConn) Close() error                     { return nil }
+func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (noConn) SetDeadline(time.Time) error      { return nil }
+func (noConn) SetReadDeadline(time.Time) error  { return nil }
+func (noConn) SetWriteDeadline(time.Time) error { return nil }
+
+// poolSums are the counts of a user's pools on all loops.
+type poolSums struct{ open, idle, queued, opened, closed, lent, waited, timedOut, changed uint64 }
+
+// sums returns the counts by user.
+func (all lenders) sums() map[string]poolSums {
+	sums := make(map[string]poolSums)
+	for _, l := range all {
+		l.mu.Lock()
+		for user, p := range l.pools {
+			n := sums[user]
+			n.open, n.idle, n.queued = n.open+uint64(p.Open.Load()), n.idle+uint64(p.Idle.Load()), n.queued+uint64(p.Queued.Load())
+			n.opened, n.closed, n.lent = n.opened+p.Stats.Opened.Load(), n.closed+p.Closed.Load(), n.lent+p.Lent.Load()
+			n.waited, n.timedOut, n.changed = n.waited+p.Waited.Load(), n.timedOut+p.TimedOut.Load(), n.changed+p.Changed.Load()
+			sums[user] = n
+		}
+		l.mu.Unlock()
+	}
+	return sums
+}
+
+// poolPins counts the sessions that keep a shared connection, by reason.
+func (s *Server) poolPins() map[string]int {
+	pins := make(map[string]int)
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for ses := range s.registry.sessions {
+		if why := ses.pinReason(); why != "" {
+			pins[why]++
+		}
+	}
+	return pins
+}
+
+// pinReason returns why the session keeps a shared connection between its commands, or "". Any goroutine may call it.
+func (s *session) pinReason() string {
+	why := keptBy(s.lease.holds.Load())
+	if why == keptByPin {
+		if p := s.carried.pin.Load(); p != nil {
+			return strings.TrimSpace(p.Reason)
+		}
+	}
+	return keptReasons[why]
+}
+
+// adopt records that the session has another connection in its state, where the server has a mode and a status.
+func (m *modes) adopt(mode sqldigest.Mode, st mysqlwire.Status) {
+	m.status, m.unknown = st, false
+	m.set(mode)
+}
