@@ -167,7 +167,7 @@ func serveAzure(s *cloudStore, w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 	case r.Method == http.MethodGet && r.URL.Path == container && q.Get("comp") == "list":
 		names, prefixes := s.list(q.Get("prefix"), q.Get("delimiter"))
-		fmt.Fprint(w, `<?xml version="1.0"?><EnumerationResults><Blobs>`)
+		fmt.Fprintf(w, `<?xml version="1.0"?><EnumerationResults ServiceEndpoint="%s/metrics/" ContainerName="blocks"><Prefix>%s</Prefix><Blobs>`, s.URL, q.Get("prefix"))
 		for _, p := range prefixes {
 			fmt.Fprintf(w, "<BlobPrefix><Name>%s</Name></BlobPrefix>", p)
 		}

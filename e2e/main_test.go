@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -282,12 +283,25 @@ func eventually(t *testing.T, what string, yes func() bool) {
 // awaitReady waits until a server's /-/ready succeeds.
 func awaitReady(t *testing.T, what, addr string) {
 	t.Helper()
+	var last string
+	defer func() {
+		if last != "" {
+			t.Logf("%s is not ready: %s", what, last)
+		}
+	}()
 	eventually(t, what+" is ready", func() bool {
 		response, err := http.Get("http://" + addr + "/-/ready")
 		if err != nil {
+			last = err.Error()
 			return false
 		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		defer response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			last = ""
+			return true
+		}
+		text, err := io.ReadAll(response.Body)
+		last = fmt.Sprintf("%s %s %v", response.Status, text, err)
+		return false
 	})
 }
