@@ -23,6 +23,7 @@ const (
 	format       = "tare dump"
 	manifestName = "manifest.json"
 	partialName  = "manifest.partial.json"
+	newSuffix    = ".new" // of a manifest that is being written to a directory
 )
 
 // maxChunkBytes bounds the bytes of a chunk's rows: more than a chunk can have.

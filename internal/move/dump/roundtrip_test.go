@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -409,6 +410,7 @@ type brokenBucket struct {
 	objstore.Bucket
 	at, calls int
 	stays     bool
+	half      bool // the failing upload writes half of the file, as that of a killed process
 }
 
 var errBroken = errors.New("the bucket is broken")
@@ -422,6 +424,10 @@ func (b *brokenBucket) next() error {
 
 func (b *brokenBucket) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
 	if err := b.next(); err != nil {
+		if b.half && b.calls == b.at {
+			text, readErr := io.ReadAll(r)
+			err = errors.Join(err, readErr, b.Bucket.Upload(ctx, name, bytes.NewReader(text[:len(text)/2]), o...))
+		}
 		return err
 	}
 	return b.Bucket.Upload(ctx, name, r, o...)
@@ -488,6 +494,31 @@ func TestWriteFaults(t *testing.T) {
 				t.Errorf("call %d fails, repeated: %v", at, err)
 			}
 			s.same(o.To)
+		}
+	})
+	// The process is killed at each call: of a file that it writes there is a half.
+	t.Run("directory", func(t *testing.T) {
+		for at := 1; ; at++ {
+			to := local(t)
+			b := &brokenBucket{Bucket: to.Bucket, at: at, stays: true, half: true}
+			to.Bucket, to.Patience = b, time.Millisecond
+			o := s.options(to)
+			o.Workers = 1
+			_, err := Write(t.Context(), o)
+			if b.calls < at {
+				if err != nil {
+					t.Errorf("without a fault: %v", err)
+				}
+				break
+			}
+			b.at, b.stays = 0, false
+			if _, err := Write(t.Context(), o); err != nil && !strings.Contains(err.Error(), "was finished") {
+				t.Errorf("call %d fails, repeated: %v", at, err)
+			}
+			s.same(to)
+			if left, err := filepath.Glob(filepath.Join(to.Dir, "*"+newSuffix)); err != nil || len(left) > 0 {
+				t.Errorf("call %d fails: %v are left, %v", at, left, err)
+			}
 		}
 	})
 }

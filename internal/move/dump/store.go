@@ -75,9 +75,19 @@ func (d *Destination) repeats(err error, said string, patience time.Duration) st
 	return text
 }
 
-// put uploads a file, and flushes it to disk.
+// put uploads a file, and flushes it to disk. A manifest in a directory replaces the earlier one at once: the process may be killed
+// while it writes.
 func (d *Destination) put(ctx context.Context, name string, text []byte) (File, error) {
-	err := d.retry(ctx, int64(len(text)), func(ctx context.Context) error { return d.Bucket.Upload(ctx, name, bytes.NewReader(text)) })
+	as := name
+	if d.Dir != "" && (name == partialName || name == manifestName) {
+		as += newSuffix
+	}
+	err := d.retry(ctx, int64(len(text)), func(ctx context.Context) error { return d.Bucket.Upload(ctx, as, bytes.NewReader(text)) })
+	if err == nil && as != name {
+		if err = flushOne(filepath.Join(d.Dir, as)); err == nil {
+			err = os.Rename(filepath.Join(d.Dir, as), filepath.Join(d.Dir, name))
+		}
+	}
 	if err == nil {
 		err = d.flush(name)
 	}
@@ -178,7 +188,10 @@ func (d *Destination) foreign(ctx context.Context) (found string, err error) {
 	err = d.retry(ctx, 0, func(ctx context.Context) error {
 		found = ""
 		return d.Bucket.Iter(ctx, "", func(name string) error {
-			if name != "lost+found/" { // of a file system
+			switch name {
+			case "lost+found/": // of a file system
+			case partialName + newSuffix, manifestName + newSuffix: // of an interrupted run, which the next replaces
+			default:
 				found = name
 			}
 			return nil
