@@ -57,6 +57,10 @@ func startDemo(t *testing.T) string {
 	return ""
 }
 
+// released matches the overview that names the demo's release at a statement that became heavier: as its cause, or, on a
+// machine where the statement's calls take longer too, without evidence.
+var released = regexp.MustCompile(`(?s)order_items.*heavier.*(Caused by|without evidence:) shop 4\.2`)
+
 // TestDemo checks that the demo prints the address of its pages, and that the deliberately slow statement is
 // the first by mean duration, with the PromQL of its charts. After a minute the overview names the release at which
 // another statement became heavier.
@@ -76,9 +80,17 @@ func TestDemo(t *testing.T) {
 	for _, path := range append(navigation(t, tb), eval[string](t, tb, `location.pathname`)) {
 		look(t, b, at, path)
 	}
-	eventually(t, "the release as the cause of a heavier statement", func() bool {
+	tb = b.open(t, at) // with time of its own
+	var text string
+	defer func() {
+		if t.Failed() {
+			t.Logf("the overview: %s", text)
+		}
+	}()
+	eventually(t, "the release at a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
-		return eval[bool](t, tb, `/order_items[^]*heavier[^]*without evidence: shop 4\.2/.test(document.querySelector("main").innerText)`)
+		text = eval[string](t, tb, `document.querySelector("main").innerText`)
+		return released.MatchString(text)
 	})
 }
 
@@ -143,7 +155,7 @@ func TestScreenshots(t *testing.T) {
 		return eval[bool](t, tb, `Date.now() - Date.parse(document.querySelector("table.queries tbody td:last-child")?.textContent.replace(" ", "T") + "Z") > 50_000`)
 	})
 	slow := eval[string](t, tb, `new URL(document.querySelector("table.queries tbody a").href).pathname`)
-	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*without evidence: shop/.test(e.innerText))`
+	heavier := `Array.from(document.querySelectorAll(".events li")).find((e) => /order_items[^]*heavier[^]*(Caused by|without evidence:) shop/.test(e.innerText))`
 	eventually(t, "the release as the cause of a heavier statement", func() bool {
 		tb.visit(t, "/?from=now-5m")
 		return eval[bool](t, tb, heavier+` !== undefined`)
