@@ -251,6 +251,7 @@ func TestMySQLExchanges(t *testing.T) {
 	s := mysqlPlain.get(t)
 	_ = s.Exec("install component 'file://component_query_attributes'") // it may be installed already
 	p := startTare(t, s.Addr)
+	must(t, open(t, s.Addr, "").PingContext(t.Context())) // the server keeps the password: connections without TLS have no key for it
 	for _, kind := range []struct {
 		name      string
 		caps      mysqlwire.Capability

@@ -27,7 +27,7 @@ func TestMySQLLogin(t *testing.T) {
 	gateways := map[string]*tare{
 		"mirror":    startTare(t, s.Addr),
 		"TLS alone": startTare(t, s.Addr, "--backend-tls", "required", "--client-tls", "preferred"),
-		"no TLS":    startTare(t, s.Addr, "--backend-tls", "off"),
+		"no TLS":    startTare(t, s.Addr, "--backend-tls", "off", "--backend-get-public-key"),
 	}
 	for name, p := range gateways {
 		for _, encrypted := range []bool{false, true} {
