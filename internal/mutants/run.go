@@ -190,11 +190,13 @@ func (r *runner) run(ctx context.Context, binary string, p *pkg, tests []string,
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stop := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // the processes that it starts, too
 	cmd.Cancel = stop
-	if err := cmd.Start(); err != nil {
+	switch err := cmd.Start(); {
+	case err == nil:
+		passed = cmd.Wait() == nil
+		_ = stop() // those that it leaves
+	case ctx.Err() == nil:
 		return false, err
 	}
-	passed = cmd.Wait() == nil
-	_ = stop()              // those that it leaves
 	for try := 0; ; try++ { // a process that is being killed may still create files
 		if err = os.RemoveAll(temporary); err == nil || try == 100 {
 			return passed, err
