@@ -124,6 +124,7 @@ func TestKeyOrders(t *testing.T) {
 				}
 				checkKeyOrder(t, c, rnd, k, fmt.Sprintf("t%d", round))
 			}
+			checkDense(t, c)
 		})
 	}
 }
