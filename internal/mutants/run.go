@@ -75,9 +75,6 @@ const (
 	// buildLimit bounds one call of the compiler.
 	buildLimit = 10 * time.Minute
 
-	// A test that takes more than shortLimit without a mutant runs after the others. longLimit bounds each.
-	shortLimit, longLimit = 10 * time.Second, 5 * time.Minute
-
 	// together is the most tests of one process.
 	together = 16
 
@@ -87,6 +84,9 @@ const (
 	// memory bounds the data of each process of a test, in KiB, and files the size of a file, in units of 512 bytes.
 	memory, files = "4194304", "2097152"
 )
+
+// testLimits bound tests without a mutant: one that takes longer runs after those that do not, with the next limit.
+var testLimits = []time.Duration{2 * time.Second, 15 * time.Second, 5 * time.Minute}
 
 // build compiles a package and its tests with all mutants. It returns what the compiler prints if it refuses them.
 func (r *runner) build(ctx context.Context, p *pkg) (binary string, printed []byte, err error) {
@@ -116,16 +116,17 @@ func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]
 	}
 	var long []string
 	tests := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return strings.HasPrefix(name, "Benchmark") })
-	for limit, n := shortLimit, together/4; len(tests)+len(long) > 0 && len(alive) > 0; {
+	for n, limits := together/4, testLimits; len(tests)+len(long) > 0 && len(alive) > 0; {
 		if ctx.Err() != nil {
 			return len(tests) + len(long), nil
 		}
 		if len(tests) == 0 {
-			tests, long, limit = long, nil, longLimit
+			tests, long, limits = long, nil, limits[1:]
 		}
-		if n = min(n, len(tests)); limit == longLimit {
+		if n = min(n, len(tests)); len(limits) < len(testLimits) {
 			n = 1
 		}
+		limit := limits[0]
 		some := tests[:n]
 		began := time.Now()
 		passed, err := r.run(ctx, binary, p, some, 0, limit)
@@ -138,7 +139,7 @@ func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]
 		case !passed && n > 1: // one of them fails, or they take too long
 			n /= 2
 			continue
-		case !passed && took >= limit && limit == shortLimit:
+		case !passed && took >= limit && len(limits) > 1:
 			long = append(long, some...)
 		case !passed:
 			fmt.Printf("%s: %s fails without a mutant, and is left out\n", p.ImportPath, some[0])
@@ -148,7 +149,7 @@ func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]
 			}
 		}
 		tests = tests[n:]
-		if took < shortLimit/8 {
+		if took < limit/4 {
 			n = min(2*n, together)
 		}
 	}
