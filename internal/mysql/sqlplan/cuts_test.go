@@ -1,6 +1,7 @@
 package sqlplan
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -19,10 +20,15 @@ var rewriteCuts = flag.Bool("rewrite-cuts", false, "write testdata/cuts.txt agai
 var cutWord = regexp.MustCompile("[\\w$]+|'[^']*'|\"[^\"]*\"|`[^`]*`|/\\*.*?\\*/|--.*|\\S")
 
 // TestCuts plans each statement of testdata/commands.txt and testdata/plan after each of its words, as a client may send it and as a log may have it
-// cut. testdata/cuts.txt has the number of words from which on a plan differs from the one before; "maria" and "mysql" stand before plans of one server.
+// cut. testdata/cuts.txt has the number of words from which on a plan differs from the one before; "maria" and "mysql" stand before plans of one server,
+// and "any-table" and "any-type" after plans that a rule blocks which names a table, or the type of KILL, that the statements do not have.
 func TestCuts(t *testing.T) {
 	statements := allStatements(t)
 	p := newPlanner(t)
+	rules := map[string]*Planner{
+		" any-table": newPlanner(t, Rule{Name: "r", Action: ActionBlock, Tables: []string{"none.secret"}}),
+		" any-type":  newPlanner(t, Rule{Name: "r", Action: ActionBlock, Types: []Type{TypeKill}}),
+	}
 	servers := map[string]*client{
 		"maria": {schema: "shop", mode: sqldigest.Mode(0).WithServer(sqldigest.ParseServer("10.11.19-MariaDB"))},
 		"mysql": {schema: "shop", mode: sqldigest.Mode(0).WithServer(sqldigest.ParseServer("9.7.0"))},
@@ -36,7 +42,13 @@ func TestCuts(t *testing.T) {
 			for name, c := range servers {
 				var plan strings.Builder
 				describe(&plan, p.Plan(c.statement(p, sql[:end[1]])))
-				plans[name] = strings.ReplaceAll(plan.String(), " effects=-", "")
+				text := strings.TrimSuffix(strings.ReplaceAll(plan.String(), " effects=-", ""), "\n")
+				for _, rule := range []string{" any-table", " any-type"} {
+					if v, _ := rules[rule].Plan(c.statement(rules[rule], sql[:end[1]])).Verdict(); v.Refuses() {
+						text += rule
+					}
+				}
+				plans[name] = text + "\n"
 			}
 			switch {
 			case plans["maria"] == plans["mysql"] && (plans["maria"] != last["maria"] || plans["mysql"] != last["mysql"]):
@@ -49,6 +61,17 @@ func TestCuts(t *testing.T) {
 				}
 			}
 			last = plans
+		}
+		for name, c := range servers {
+			st := c.statement(p, sql)
+			st.Text, st.Complete = bytes.Clone(st.Text), false
+			digest := st.Digest
+			if st.Digest = c.statement(p, sql+" and more").Digest; st.Digest == digest {
+				continue // it ends within a comment or a text
+			}
+			if plan := p.Plan(st); plan.ReadOnly() || !plan.Effects().Has(EffectUnknown|EffectSQLMode) {
+				t.Errorf("%s, the beginning of a statement for %s: read-only %t, %s", sql, name, plan.ReadOnly(), plan.Effects())
+			}
 		}
 	}
 	const file = "testdata/cuts.txt"
