@@ -19,7 +19,7 @@ var rewriteEffects = flag.Bool("rewrite-effects", false, "write the table of sta
 // TestEffectsByStatement plans the statements of testdata/commands.txt and compares the table of their types and effects on
 // the page.
 func TestEffectsByStatement(t *testing.T) {
-	const begin = "| type | effects | statements |\n|---|---|---|\n"
+	const begin = "Type; effects: statements.\n\n"
 	text, err := os.ReadFile(effectsPage)
 	if err != nil {
 		t.Fatal(err)
@@ -81,11 +81,15 @@ func TestEffectsByStatement(t *testing.T) {
 	slices.SortStableFunc(order, func(a, b row) int { return strings.Compare(a.typ, b.typ) })
 	var b strings.Builder
 	for _, r := range order {
-		list := strings.Join(statements[r], ", ")
+		effects := r.effects
+		if effects == "-" {
+			effects = "none"
+		}
+		list := strings.Join(byVerb(statements[r]), ", ")
 		if r == (row{"show", "-"}) {
 			list = "`SHOW …`, all others" // some sixty
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.typ, r.effects, list)
+		fmt.Fprintf(&b, "- %s; %s: %s\n", r.typ, effects, list)
 	}
 	if *rewriteEffects {
 		if err := os.WriteFile(effectsPage, []byte(page+begin+b.String()), 0o600); err != nil {
@@ -96,6 +100,29 @@ func TestEffectsByStatement(t *testing.T) {
 	if old != b.String() {
 		t.Errorf("the table of %s differs: go test ./internal/mysql/sqlplan -run TestEffectsByStatement -rewrite-effects\n%s", effectsPage, b.String())
 	}
+}
+
+// byVerb returns sorted statements, those of a verb that has more than four together: `ALTER` (`EVENT`, `TABLE`).
+func byVerb(statements []string) (out []string) {
+	for rest := statements; len(rest) > 0; {
+		verb, _, _ := strings.Cut(rest[0], " ")
+		n := slices.IndexFunc(rest, func(s string) bool { return !strings.HasPrefix(s, verb+" ") })
+		if n < 0 {
+			n = len(rest)
+		}
+		if n > 4 {
+			var objects []string
+			for _, s := range rest[:n] {
+				objects = append(objects, "`"+s[len(verb)+1:])
+			}
+			out = append(out, verb+"` ("+strings.Join(objects, ", ")+")")
+		} else {
+			n = max(n, 1)
+			out = append(out, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return out
 }
 
 // firstWords returns the words in upper case that a statement starts with, as code.
