@@ -24,7 +24,7 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-var writeEnds = flag.Bool("ends.write", false, "write the table of lost connections to docs/reference/clients.md")
+var writeEnds = flag.Bool("ends.write", false, "write the table of lost connections to e2e/ENDS.md")
 
 // Additional drivers of TestEnds.
 var (
@@ -262,14 +262,15 @@ func endsCell(lines []string) string {
 	return cell
 }
 
-// The table in the documentation is between these lines.
+// The table is between these lines of a page.
 const (
+	endsPage  = "ENDS.md"
 	endsBegin = "<!-- ends: make e2e -->\n"
 	endsEnd   = "<!-- end of the ends -->\n"
 )
 
 // TestEnds loses connections of drivers and pools, directly and through the gateway: applications see the same. Only a
-// server that is unreachable at the login has another error: the gateway's. The table is in docs/reference/clients.md.
+// server that is unreachable at the login has another error: the gateway's. The table is in ENDS.md.
 func TestEnds(t *testing.T) {
 	clients := endsClients(t)
 	cells := make(map[string]map[string]string) // by client and scenario, then by server
@@ -309,17 +310,17 @@ func TestEnds(t *testing.T) {
 		}
 		table += fmt.Sprintf("| %s |\n", strings.Join(row, " | "))
 	}
-	page, err := os.ReadFile(matrixPage)
+	page, err := os.ReadFile(endsPage)
 	must(t, err)
 	before, rest, _ := strings.Cut(string(page), endsBegin)
 	documented, after, ok := strings.Cut(rest, endsEnd)
 	switch {
 	case !ok:
-		t.Errorf("%s has no table of lost connections", matrixPage)
+		t.Errorf("%s has no table of lost connections", endsPage)
 	case *writeEnds:
-		must(t, os.WriteFile(matrixPage, []byte(before+endsBegin+table+endsEnd+after), 0o644))
+		must(t, os.WriteFile(endsPage, []byte(before+endsBegin+table+endsEnd+after), 0o644))
 	case documented != table:
-		t.Errorf("other than the table of %s, which -ends.write replaces:\n%s", matrixPage, table)
+		t.Errorf("other than the table of %s, which -ends.write replaces:\n%s", endsPage, table)
 	}
 }
 
