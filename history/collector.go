@@ -74,7 +74,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		gauge("head_bytes", "Bytes of the head's write-ahead log and chunks on local disk.", func(n *archiveSums) float64 { return float64(n.headBytes) }),
 		gauge("local_block_bytes", "Bytes of blocks on local disk.", func(n *archiveSums) float64 { return float64(n.blockBytes) }),
 		gauge("local_blocks", "Blocks on local disk.", func(n *archiveSums) float64 { return float64(n.blocks) }),
-		gauge("local_start_seconds", "Start of the range that is entirely on local disk, in seconds since 1970; 0 before the first sample.", func(n *archiveSums) float64 { return n.start }),
+		gauge("local_start_seconds", "Start of the range that is entirely on local disk; 0 before the first sample.", func(n *archiveSums) float64 { return n.start }),
 		gauge("unshipped_blocks", "Local blocks not uploaded yet.", func(n *archiveSums) float64 { return float64(n.unshipped) }),
 		counter("blocks_shipped_total", "Blocks uploaded to the bucket and compared.", func(n *archiveSums) float64 { return float64(n.shipped.blocks) }),
 		counter("shipped_bytes_total", "Bytes of blocks uploaded to the bucket.", func(n *archiveSums) float64 { return float64(n.shipped.bytes) }),
@@ -90,7 +90,7 @@ func NewArchiveCollector(a *Archive) prometheus.Collector {
 		counter("rollups_made_total", "Hourly and daily rollups created.", func(n *archiveSums) float64 { return float64(n.rollups) }),
 		counter("rollup_failures_total", "Failed attempts to create rollups; they are retried.", func(n *archiveSums) float64 { return float64(n.rollupFailures) }),
 		gauge("rollup_bytes", "Bytes of rollups on local disk.", func(n *archiveSums) float64 { return float64(n.rollupBytes) }),
-		gauge("rolled_up_until_seconds", "End of the range covered by rollups, in seconds since 1970; 0 before the first.", func(n *archiveSums) float64 { return n.rolledUntil }),
+		gauge("rolled_up_until_seconds", "End of the range covered by rollups; 0 before the first.", func(n *archiveSums) float64 { return n.rolledUntil }),
 	}}
 }
 

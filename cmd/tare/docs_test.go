@@ -39,10 +39,8 @@ serve:
 - ` + "`tare config print`" + ` prints every value and its origin; ` + "`tare config print serve --listen :3316`" + ` includes these flags. ` + "`--json`" + ` prints
   ` + "`" + `{"sections": [{"name", "options": [{"name", "kind", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
   ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place: `tare.yaml:3`, `TARE_LISTEN`, `--listen`" + `.
-- An unknown key, a key given twice or a second document is an error. An unknown ` + "`TARE_`" + ` variable is a warning; an empty one
-  counts as not set.
-- An option that has no effect with the values of the others is an error; in the environment, which all commands share, a
-  warning.
+- An unknown key, a key given twice or a second document is an error, as is an option that has no effect with the values of the
+  others. In the environment both are warnings; an empty ` + "`TARE_`" + ` variable counts as not set.
 - Passwords are masked (` + "`xxxxx`" + `) in all output and logs.
 - Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `. Flags without a value are off by default.
 - An error in a value ends the program with exit code 64 before anything starts. Other exit codes: 0 done, 1 failed, 3

@@ -250,7 +250,7 @@ func TestFailures(t *testing.T) {
 		# HELP tare_explain_statements Statements that are explained: those with most load.
 		# TYPE tare_explain_statements gauge
 		tare_explain_statements 1
-		# HELP tare_explains_total Statements explained, by result: ok, refused (cannot be explained), failed.
+		# HELP tare_explains_total Statements explained: ok, refused (cannot be explained), failed.
 		# TYPE tare_explains_total counter
 		tare_explains_total{result="failed"} 8
 		tare_explains_total{result="ok"} 1

@@ -70,7 +70,7 @@ func NewCollector(s *Sender) prometheus.Collector {
 	const lost = "Samples that the receiver rejected, or dropped without an error."
 	counter("lost_samples_total", lost, &c.rejected, "reason", "rejected")
 	counter("lost_samples_total", lost, &c.dropped, "reason", "dropped")
-	add(prometheus.CounterValue, "lost_seconds_total", "Length of the ranges that were deleted from the data directory before they could be sent.",
+	add(prometheus.CounterValue, "lost_seconds_total", "Length of the ranges that were deleted before they could be sent.",
 		func() float64 { return float64(c.lostMillis.Load()) / 1000 })
 	counter("requests_total", "Requests, repeated ones included.", &c.requests)
 	counter("bytes_total", "Bytes of requests that got a response, compressed.", &c.bytes)

@@ -401,7 +401,7 @@ func TestDeletedUnsent(t *testing.T) {
 		t.Fatalf("lost: %+v, want %d to %d", lost, from, known)
 	}
 	b.metrics(`
-# HELP tare_history_remote_write_lost_seconds_total Length of the ranges that were deleted from the data directory before they could be sent.
+# HELP tare_history_remote_write_lost_seconds_total Length of the ranges that were deleted before they could be sent.
 # TYPE tare_history_remote_write_lost_seconds_total counter
 tare_history_remote_write_lost_seconds_total 15
 `)

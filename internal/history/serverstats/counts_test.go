@@ -404,7 +404,7 @@ func TestFailures(t *testing.T) {
 		# HELP tare_server_lock_readings_total Readings of the server's lock waits, while a statement takes longer than a second.
 		# TYPE tare_server_lock_readings_total counter
 		tare_server_lock_readings_total 1
-		# HELP tare_server_readings_total Readings of the server's counts per statement, by result: ok, unavailable (it does not count), failed.
+		# HELP tare_server_readings_total Readings of the server's counts: ok, unavailable (it does not count), failed.
 		# TYPE tare_server_readings_total counter
 		tare_server_readings_total{result="failed"} %d
 		tare_server_readings_total{result="ok"} 0

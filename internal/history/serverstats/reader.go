@@ -244,7 +244,7 @@ func (r *Reader) HeapBytes() int64 {
 }
 
 var (
-	readingsDesc = prometheus.NewDesc("tare_server_readings_total", "Readings of the server's counts per statement, by result: ok, unavailable (it does not count), failed.", []string{"result"}, nil)
+	readingsDesc = prometheus.NewDesc("tare_server_readings_total", "Readings of the server's counts: ok, unavailable (it does not count), failed.", []string{"result"}, nil)
 	secondsDesc  = prometheus.NewDesc("tare_server_reading_seconds_total", "Time that readings of the server's counts took, connections included.", nil, nil)
 	locksDesc    = prometheus.NewDesc("tare_server_lock_readings_total", "Readings of the server's lock waits, while a statement takes longer than a second.", nil, nil)
 	joinedDesc   = prometheus.NewDesc("tare_server_statements", "Statements for which counts of the server are kept.", nil, nil)

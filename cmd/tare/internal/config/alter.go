@@ -44,7 +44,7 @@ func NewAlter() *Alter {
 	s.in("TLS")
 	tlsMode(s, &c.OnTLS, "on-tls", "TLS towards --on")
 	c.OnKey.declare(s, "on")
-	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates to verify the server with (PEM); the system's when empty")
+	s.String(&c.TLSCA, "tls-ca", "file", "", "CA certificates (PEM) of the server; the system's when empty")
 	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.in("How the table is changed")
@@ -110,10 +110,10 @@ func (t *CopyThrottle) declareAlter(s *Set) {
 		Help: "account on a replica; can be repeated",
 	}, parseControlURLs, formatControlURLs)
 	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running at or below this; 0: no limit")
-	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, as measured by --gateway, below this; 0: no limit")
+	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic, to pause clients during the swap and for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role operator to pause clients, viewer for --max-p99")
-	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates to verify --gateway with (PEM); the system's when empty")
+	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates (PEM) of --gateway; the system's when empty")
 	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
 }
 

@@ -40,7 +40,7 @@ func NewFrontend() *Frontend {
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
-	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates to verify https downstreams and members with (PEM); the system's when empty")
+	s.String(&c.DownstreamCA, "downstream-ca", "file", "", "CA certificates (PEM) of downstreams and members; the system's when empty")
 	declareWords(s, &c.Options.Encoding, "downstream-encoding", "compression requested from downstreams and members",
 		word[frontend.Encoding]{"none", frontend.Identity}, word[frontend.Encoding]{"snappy", frontend.Snappy},
 		word[frontend.Encoding]{"gzip", frontend.Gzip}, word[frontend.Encoding]{"zstd", frontend.Zstd})

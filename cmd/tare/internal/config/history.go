@@ -38,8 +38,8 @@ func (c *History) declare(s *Set) {
 		Help: "keep the history of every statement in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it statements are counted in memory since the start",
 	}, parseBucket, bucketurl.URL.String)
 	s.Duration(&c.Archive.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.IntUpTo(&c.Table.MaxDigests, "history-max-digests", "20000", 0, stmtstats.MostDigests, "digests (by schema, user and backend) counted separately; further ones are counted together; 0: none, and no pages that require them")
-	declareBytes(s, &c.Table.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters, allocated as digests appear; with --bucket the head takes another 6 KiB per digest")
+	s.IntUpTo(&c.Table.MaxDigests, "history-max-digests", "20000", 0, stmtstats.MostDigests, "digests (by schema, user and backend) counted separately, the rest together; 0: none, and no pages that require them")
+	declareBytes(s, &c.Table.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters; with --bucket the head takes another 6 KiB per digest")
 	declareBytesUpTo(s, &c.Table.MaxText, "history-max-text", "16KiB", 1<<10, stmtstats.MostText, "length at which statement texts are cut, at most 32KiB; shorter if long texts use an eighth of --history-bytes")
 	declare(s, &c.Archive.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",

@@ -76,7 +76,7 @@ func (l *QueryLog) declareFile(s *Set) {
 func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Filter) error) {
 	declare(s, &l.Options.Filter, Option{
 		Name: "log-filter", Kind: "conditions",
-		Help: "log only records that meet all of these conditions, for example " + example,
+		Help: "log only records that meet all of these conditions: " + example,
 	}, func(text string) (querylog.Filter, error) {
 		f, err := querylog.ParseFilter(text)
 		if err == nil {

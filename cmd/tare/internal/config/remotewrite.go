@@ -65,7 +65,7 @@ func (c *RemoteWrite) declare(s *Set) {
 	Enum(s, &c.Version, "history-remote-write-version", "version of remote write that the receiver takes; 1.0 does not confirm samples", remotewrite.V2, remotewrite.V1)
 	s.String(&c.TokenFile, "history-remote-write-token-file", "file", "", "file with a bearer token; re-read for each request")
 	s.String(&c.Tenant, "history-remote-write-tenant", "name", "", "tenant of the receiver, sent as X-Scope-OrgID")
-	s.String(&c.CAFile, "history-remote-write-ca", "file", "", "CA certificates to verify the receiver with (PEM); the system's when empty")
+	s.String(&c.CAFile, "history-remote-write-ca", "file", "", "CA certificates (PEM) of the receiver; the system's when empty")
 	s.need("without --history-remote-write", c.enabled,
 		"history-remote-write-version", "history-remote-write-token-file", "history-remote-write-tenant", "history-remote-write-ca")
 	s.need("with http://", func() bool { return c.enabled() && c.URL.url.Scheme == "https" }, "history-remote-write-ca")

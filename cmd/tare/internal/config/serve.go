@@ -90,11 +90,11 @@ func NewServe() *Serve {
 	s.in("Accounts on servers")
 	s.Control(&c.Control, "control", "account on the backend that may KILL statements of disconnected clients; /-/ready logs in with it")
 	Enum(s, &c.Explain, "explain", "EXPLAIN the statements with most load by the --control account, which requires SELECT on their tables", On, Off)
-	Enum(s, &c.ServerCounts, "server-counts", "read rows examined, temporary tables and lock time per statement, and tables' statistics, by the --control account; requires SELECT on performance_schema and the tables", On, Off)
+	Enum(s, &c.ServerCounts, "server-counts", "read the server's counts per statement, and tables' statistics, by the --control account; requires SELECT on performance_schema and the tables", On, Off)
 	s.in("Pages")
 	declare(s, &c.AttentionLoad, Option{
 		Name: "attention-load", Kind: "number", Default: "0.05",
-		Help: "load (average concurrent calls) that a statement has added, or a new one has, to need attention; 0: any",
+		Help: "load (concurrent calls) that a statement added, or a new one has, to need attention; 0: any",
 	}, parseNumber, formatNumber)
 	s.in("Accounts on servers")
 	s.Control(&c.Copies, "copies", "account on the target of copies, with SELECT on _tare: the Copies page shows their state")
@@ -129,7 +129,7 @@ func NewServe() *Serve {
 	declareBytes(s, &c.PlanCacheBytes, "plan-cache-bytes", "32MiB", 1<<20, "heap bytes of the plan cache")
 	declareBytes(s, &c.Gateway.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones are digested while they stream")
 	s.in("Pages")
-	declareBytes(s, &c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls with client and tags; 8MiB covers about half an hour; 0: none")
+	declareBytes(s, &c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls, with 8MiB of about half an hour; 0: none")
 	s.Lines(&c.TagLabels, "tag-labels", "key", "sqlcommenter tag whose values become labels of tare_tag_queries_total in /metrics and the history; up to 8 times")
 	s.IntUpTo(&c.TagValues, "tag-values", "100", 1, calls.MaxTagValues, "values of each of --tag-labels; further ones count as \"other\"")
 	s.in("Limits of connections")
@@ -144,7 +144,7 @@ func NewServe() *Serve {
 	s.in("Memory and CPU")
 	s.IntUpTo(&c.Gateway.Loops, "cpus", "0", 0, 1024, "event loops that serve sessions, each using up to one CPU; 0: one per CPU")
 	s.traces(&c.TracesURL)
-	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: leave it to the runtime")
+	s.Duration(&c.ReturnIdleMemory, "return-idle-memory", "0", "return unused memory to the system after this long without a command; 0: never")
 	c.HTTPAccess.declare(s)
 	s.in("Rules")
 	s.Bool(&c.RulesDryRun, "rules-dry-run", "rules count and log the statements they would refuse, and refuse none")

@@ -84,7 +84,7 @@ func NewStore() *Store {
 	c.DiskCache.declare(s, "")
 	c.Memcached.declare(s, "")
 	declareBytes(s, &c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each")
-	declareBytes(s, &c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit of the process (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
+	declareBytes(s, &c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
 	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits for each tenant, or client of a bucket without tenants; re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")

@@ -56,7 +56,7 @@ func (r *Registry) MustRegister(all ...prometheus.Collector) {
 }
 
 var lossDesc = prometheus.NewDesc("tare_local_state_lost_total",
-	"Pieces of local state in --data-dir that were damaged or missing at the start, and were set aside.", []string{"piece"}, nil)
+	"Files in --data-dir that were damaged or missing at the start.", []string{"piece"}, nil)
 
 // Describe implements prometheus.Collector: the counters of local state that could not be used.
 func (d *DataDir) Describe(ch chan<- *prometheus.Desc) { ch <- lossDesc }
