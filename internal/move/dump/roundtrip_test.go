@@ -417,7 +417,7 @@ var errBroken = errors.New("the bucket is broken")
 
 func (b *brokenBucket) next() error {
 	if b.calls++; b.calls == b.at || b.stays && b.calls > b.at {
-		return errBroken
+		return rowstream.Final(errBroken)
 	}
 	return nil
 }
@@ -468,7 +468,6 @@ func TestWriteFaults(t *testing.T) {
 		proxy.EachFails(t, func() error {
 			o := s.options(*memory())
 			o.From, o.Workers, o.Objects, o.Tables = through, 1, objects, o.Tables[:1]
-			o.To.Patience = time.Millisecond
 			_, err := Write(t.Context(), o)
 			return err
 		}, "SELECT VERSION(), CONNECTION_ID(),", "SELECT `id` FROM `f`.`a` FORCE INDEX (`PRIMARY`) ORDER BY `id` DESC LIMIT 1") // of an estimate
@@ -476,7 +475,7 @@ func TestWriteFaults(t *testing.T) {
 	t.Run("bucket", func(t *testing.T) {
 		for at := 1; ; at++ {
 			b := &brokenBucket{Bucket: objstore.NewInMemBucket(), at: at, stays: true}
-			o := s.options(Destination{Bucket: b, Name: "broken", Patience: time.Millisecond})
+			o := s.options(Destination{Bucket: b, Name: "broken"})
 			o.Workers = 1
 			_, err := Write(t.Context(), o)
 			if b.calls < at {
@@ -501,7 +500,7 @@ func TestWriteFaults(t *testing.T) {
 		for at := 1; ; at++ {
 			to := local(t)
 			b := &brokenBucket{Bucket: to.Bucket, at: at, stays: true, half: true}
-			to.Bucket, to.Patience = b, time.Millisecond
+			to.Bucket, to.Patience = b, DefaultPatience
 			o := s.options(to)
 			o.Workers = 1
 			_, err := Write(t.Context(), o)
