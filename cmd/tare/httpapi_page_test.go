@@ -88,7 +88,7 @@ func TestHTTPAPIPage(t *testing.T) {
 	}
 }
 
-// An apiLine is what an operation is, and by whom it is served to whom.
+// An apiLine is the summary of an operation, and its access: commands, role and texts.
 type apiLine struct{ summary, access string }
 
 func lineOf(o apiOperation) apiLine {
