@@ -202,6 +202,9 @@ func (r *runner) run(ctx context.Context, binary string, p *pkg, tests []string,
 		if err = os.RemoveAll(temporary); err == nil || try == 100 {
 			return passed, err
 		}
+		if busy := new(os.PathError); errors.Is(err, syscall.EBUSY) && errors.As(err, &busy) {
+			_ = exec.Command("umount", "-l", busy.Path).Run() // a file system of a killed test
+		}
 		time.Sleep(10 * time.Millisecond) // polls: until the killed processes have exited
 	}
 }

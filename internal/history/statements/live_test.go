@@ -1,6 +1,7 @@
 package statements_test
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,7 @@ func TestLiveStatement(t *testing.T) {
 			source   string
 		}{
 			{began, r.options.Now().Add(time.Minute), statements.SourceRollups},
+			{began, r.options.Now().Truncate(time.Hour).Add(-100 * time.Minute), statements.SourceRollups}, // up to the end of an hour
 			{r.options.Now().Add(-50 * time.Minute), r.options.Now().Add(time.Minute), statements.SourceSamples},
 			{r.options.Now().Add(-50 * time.Minute), r.options.Now().Add(-15 * time.Minute), statements.SourceSamples},
 		} {
@@ -77,9 +79,12 @@ func TestLiveStatement(t *testing.T) {
 			if len(st.Slow) == 0 || st.Slow[0].Duration != slowest[3] || st.Slow[0].ConnectionID != 7 || st.Slow[0].Text != "SELECT 1" {
 				t.Errorf("%s: slow calls %+v, want %v first", c.source, st.Slow, slowest[3])
 			}
-			top, err := r.reader.Top(t.Context(), statements.TopQuery{From: c.from, To: c.to})
+			top, err := r.reader.Top(t.Context(), statements.TopQuery{From: c.from, To: c.to, Points: 10})
 			if err != nil || len(top.Rows) != 2 {
 				t.Fatalf("%+v, %v", top, err)
+			}
+			if end := top.Series.End; c.source == statements.SourceSamples && end.After(r.options.Now().Add(-2*time.Second)) || end.After(top.To) || top.To.Sub(end) > time.Hour {
+				t.Errorf("%s: the points end at %v, the range at %v, and the newest round was more than 2 s before %v", c.source, end, top.To, r.options.Now())
 			}
 			if row := top.Rows[0]; row.Digest != digest || row.Calls != n || row.Text != text || row.TextCut {
 				t.Errorf("%s: %d calls, a text of %d bytes, cut %t; want %d calls", c.source, row.Calls, len(row.Text), row.TextCut, n)
@@ -91,6 +96,18 @@ func TestLiveStatement(t *testing.T) {
 			}
 			if len(st.Text) < 100 || len(st.Text) >= len(text) || !strings.HasPrefix(text, st.Text) || !st.TextCut || st.Slow != nil {
 				t.Errorf("%s, another table: a text of %d bytes, cut %t, slow calls %v", c.source, len(st.Text), st.TextCut, st.Slow)
+			}
+		}
+		for _, q := range []statements.StatementQuery{
+			{Digest: "x", From: began, To: r.options.Now()},
+			{Digest: digest.String(), From: r.options.Now(), To: began},
+			{Digest: digest.String(), From: began, To: r.options.Now(), Points: -1},
+		} {
+			if st, err := r.reader.Statement(t.Context(), q); err == nil || errors.Is(err, statements.ErrNoStatement) {
+				t.Errorf("%+v: %+v, %v", q, st, err)
+			}
+			if top, err := r.reader.Top(t.Context(), statements.TopQuery{From: q.From, To: q.To, Points: q.Points}); (err == nil) != (q.Digest == "x") {
+				t.Errorf("%+v: %+v, %v", q, top, err)
 			}
 		}
 		r.stop()
