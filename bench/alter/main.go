@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/bench/programs"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -288,7 +289,7 @@ func version(ctx context.Context, path string) string {
 
 // check returns an error unless the table has the definition of a plain ALTER TABLE, and as many rows as before.
 func (l *lab) check(ctx context.Context) error {
-	c, err := rowstream.Connect(ctx, mysqlconn.Config{Addr: l.server.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+	c, err := session.Connect(ctx, mysqlconn.Config{Addr: l.server.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 	if err != nil {
 		return err
 	}
@@ -308,7 +309,7 @@ func (l *lab) check(ctx context.Context) error {
 	if !slices.Equal(columns[0], columns[1]) {
 		return fmt.Errorf("the columns are %v, want %v", columns[0], columns[1])
 	}
-	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+full)
+	n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+full)
 	if err == nil && n != fmt.Sprint(l.o.rows) {
 		err = fmt.Errorf("the table has %s rows, want %d", n, l.o.rows)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/taredb/tare/internal/tracing"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 	"github.com/taredb/tare/store/promapi"
 	"github.com/taredb/tare/web"
 )
@@ -214,7 +213,7 @@ func identityOf(ctx context.Context, login mysqlconn.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	identity, err := rowstream.ServerIdentity(ctx, client)
+	identity, err := session.ServerIdentity(ctx, client)
 	_ = client.Close() // its responses have been read
 	return identity, err
 }
@@ -226,7 +225,7 @@ func jobsOf(ctx context.Context, target mysqlconn.Config) (jobs []state.Job, ide
 	}
 	defer client.Close()
 	if jobs, err = state.Jobs(ctx, client, ""); err == nil {
-		identity, err = rowstream.ServerIdentity(ctx, client)
+		identity, err = session.ServerIdentity(ctx, client)
 	}
 	return jobs, identity, err
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -57,6 +58,30 @@ func Final(err error) error {
 func IsFinal(err error) bool {
 	var final *backoff.PermanentError
 	return errors.As(err, &final)
+}
+
+// An ExhaustedError wraps the error of the last try after Within has used up its patience. Callers must not retry the operation again.
+type ExhaustedError struct{ error }
+
+// Unwrap returns the error of the last try.
+func (e *ExhaustedError) Unwrap() error { return e.error }
+
+// Within calls try with pauses of 50 ms up to 2 s until it succeeds, returns an error of Final, or ctx is done. After patience it
+// returns an ExhaustedError.
+func Within(ctx context.Context, patience time.Duration, try func() error) error {
+	final := false
+	err := Policy{First: 50 * time.Millisecond, Most: 2 * time.Second, Patience: patience}.Do(ctx, func() error {
+		err := try()
+		final = IsFinal(err)
+		return err
+	})
+	switch {
+	case err == nil || final:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return &ExhaustedError{fmt.Errorf("%w; tried for %v", err, patience)}
 }
 
 // Sleep blocks until d has passed, or ctx is done: then it returns the cause.

@@ -3,6 +3,7 @@ package testrows
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -29,7 +30,7 @@ const Session = `SET SESSION time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_
 // Connect opens a connection.
 func Connect(t testing.TB, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
-	c, err := rowstream.Connect(t.Context(), cfg)
+	c, err := session.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

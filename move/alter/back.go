@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -233,7 +234,7 @@ func (b *backing) settle(ctx context.Context) error {
 
 // reconnect replaces the connection of the run if it was lost while changes were followed.
 func (r *run) reconnect(ctx context.Context) error {
-	if _, err := rowstream.QueryValue(ctx, r.c, "SELECT 1"); err == nil || ctx.Err() != nil {
+	if _, err := session.QueryValue(ctx, r.c, "SELECT 1"); err == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	r.close()

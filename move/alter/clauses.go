@@ -7,7 +7,7 @@ import (
 
 	"vitess.io/vitess/go/vt/sqlparser"
 
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -36,7 +36,7 @@ type Clause struct {
 
 // SQLName returns the name of the table for statements.
 func (s *Statement) SQLName() string {
-	return rowstream.Ident(s.Schema) + "." + rowstream.Ident(s.Table)
+	return session.Ident(s.Schema) + "." + session.Ident(s.Table)
 }
 
 // FullName returns the name of the table for messages.

@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -46,7 +47,7 @@ func refuseCopy(s *Statement, t *rowstream.Table, references []string, version s
 		return "it has triggers (" + strings.Join(t.Triggers, ", ") + "), which would stay with the old table"
 	case len(references) > 0:
 		return "foreign keys refer from or to it (" + strings.Join(references, ", ") + "), which would stay with the old table"
-	case !rowstream.IsMariaDB(version) && before(version, 8, 0, 13):
+	case !session.IsMariaDB(version) && before(version, 8, 0, 13):
 		return "MySQL before 8.0.13 renames no tables in a session that has locked them"
 	case len([]rune(s.sentry())) > longest || len([]rune(s.old())) > longest:
 		return fmt.Sprintf("its name is too long for %s", s.sentry())
@@ -82,7 +83,7 @@ func keyless(t *rowstream.Table) string {
 func unusable(t *rowstream.Table, k *rowstream.CreateKey) string {
 	for _, part := range k.Parts {
 		name := strings.TrimSuffix(part, " DESC")
-		n := slices.IndexFunc(t.Columns, func(c rowstream.Column) bool { return strings.EqualFold(rowstream.Ident(c.Name), name) })
+		n := slices.IndexFunc(t.Columns, func(c rowstream.Column) bool { return strings.EqualFold(session.Ident(c.Name), name) })
 		switch {
 		case n < 0 && strings.HasSuffix(name, ")") && strings.HasPrefix(name, "`"):
 			return "is of a prefix, " + name
@@ -99,7 +100,7 @@ func unusable(t *rowstream.Table, k *rowstream.CreateKey) string {
 
 // findReferences finds the foreign keys of the table, and those of others that refer to it.
 func (r *run) findReferences(ctx context.Context) error {
-	schema, table := rowstream.SchemaText(r.s.Schema), rowstream.SchemaText(r.s.Table)
+	schema, table := session.SchemaText(r.s.Schema), session.SchemaText(r.s.Table)
 	_, err := r.c.Query(ctx, "SELECT DISTINCT CONCAT(CONSTRAINT_SCHEMA, '.', TABLE_NAME, '.', CONSTRAINT_NAME) FROM information_schema.REFERENTIAL_CONSTRAINTS"+
 		" WHERE CONSTRAINT_SCHEMA = "+schema+" AND TABLE_NAME = "+table+" OR UNIQUE_CONSTRAINT_SCHEMA = "+schema+" AND REFERENCED_TABLE_NAME = "+table+" ORDER BY 1",
 		func(row mysqlwire.TextRow) error {
@@ -296,7 +297,7 @@ func (r *run) mapper(ctx context.Context, text string, origin func(string) (stri
 	if err != nil {
 		return nil, fmt.Errorf("read the server's time zone: %w", err)
 	}
-	d := &defaulter{c: r.c, target: target, name: rowstream.Ident(Schema) + "." + rowstream.Ident(newJudge(r.c, r.s, target).name+"_row")}
+	d := &defaulter{c: r.c, target: target, name: session.Ident(Schema) + "." + session.Ident(newJudge(r.c, r.s, target).name+"_row")}
 	return &mapper{text: text, origin: origin, utc: utc, fixed: func(column *rowstream.Column) (value []byte, err error) {
 		name := strings.ToLower(column.Name)
 		value, known := fixed[name]

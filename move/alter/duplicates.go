@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // errDuplicateEntry is the error of a server for a row whose unique key another row has.
@@ -68,14 +68,14 @@ func (r *run) duplicateValues(ctx context.Context) (found []string, err error) {
 	}
 	const limit = 10 // seconds
 	first := "SELECT /*+ MAX_EXECUTION_TIME(" + fmt.Sprint(limit*1000) + ") */ "
-	if rowstream.IsMariaDB(r.c.ServerVersion) {
+	if session.IsMariaDB(r.c.ServerVersion) {
 		first = "SET STATEMENT max_statement_time = " + fmt.Sprint(limit) + " FOR SELECT "
 	}
 	rows, name := "''", ""
 	if len(r.t.Key) > 0 {
 		key := make([]string, len(r.t.Key))
 		for i, k := range r.t.Key {
-			key[i] = rowstream.Ident(r.t.Columns[k].Name)
+			key[i] = session.Ident(r.t.Columns[k].Name)
 		}
 		rows = "SUBSTRING_INDEX(GROUP_CONCAT(CONCAT_WS('-', " + strings.Join(key, ", ") + ") ORDER BY " + strings.Join(key, ", ") + " SEPARATOR ', '), ', ', 5)"
 		name = ": " + strings.Join(keyNames(r.t), "-") + " "

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 var allFaults = flag.Bool("all-faults", false, "TestFaults has a fault at 40 packets of each alteration, otherwise at some")
@@ -105,7 +105,7 @@ func (d *database) find(c *mysqlconn.Client, table string) left {
 	}
 	l.others = faultyName.ReplaceAllString(d.value(c, "SELECT COALESCE(GROUP_CONCAT(TABLE_NAME ORDER BY TABLE_NAME), '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = '"+d.schema+"' AND TABLE_NAME LIKE '%tare%"+table+"'"), "t")
 	for _, records := range []string{"alter_job WHERE table_schema = '" + d.schema + "' AND table_name = '" + table + "'", "copy_table WHERE target_schema = '" + d.schema + "' AND target_table LIKE '%" + table + "'"} {
-		n, err := rowstream.QueryValue(d.t.Context(), c, "SELECT COUNT(*) FROM _tare."+records)
+		n, err := session.QueryValue(d.t.Context(), c, "SELECT COUNT(*) FROM _tare."+records)
 		if state.Absent(err) {
 			n, err = "0", nil
 		}

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 var allFreezes = flag.Bool("all-freezes", false, "freeze swaps and reverts at each of their statements, on both servers")
@@ -123,7 +123,7 @@ func TestSwapBesideAnyText(t *testing.T) {
 		}()
 		watcher := d.connect()
 		testwait.Until(t, "the statement to be executed", func() bool {
-			state, _, err := rowstream.SessionState(t.Context(), watcher, id)
+			state, _, err := session.State(t.Context(), watcher, id)
 			if err != nil {
 				t.Fatal(err)
 			}

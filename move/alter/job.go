@@ -8,8 +8,8 @@ import (
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A job is the record, in jobRecords, of a copy that is not finished, in the altered server. The progress of the rows is in the state of package copier,
@@ -80,7 +80,7 @@ func (s *Statement) reverted() string { return inventory.RevertedPrefix + s.Tabl
 
 // sqlName returns the name of a table of the schema for statements.
 func (s *Statement) sqlName(table string) string {
-	return rowstream.Ident(s.Schema) + "." + rowstream.Ident(table)
+	return session.Ident(s.Schema) + "." + session.Ident(table)
 }
 
 // spec is the copy of the table to its shadow.
@@ -95,8 +95,8 @@ func (s *Statement) backSpec(m *tabledef.Mapping) tabledef.Spec {
 
 // exists reports whether the schema has a table.
 func (s *Statement) exists(ctx context.Context, c *mysqlconn.Client, table string) (bool, error) {
-	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+rowstream.SchemaText(s.Schema)+
-		" AND TABLE_NAME = "+rowstream.SchemaText(table))
+	n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+session.SchemaText(s.Schema)+
+		" AND TABLE_NAME = "+session.SchemaText(table))
 	if err != nil {
 		return false, fmt.Errorf("look for table %s.%s: %w", s.Schema, table, err)
 	}

@@ -74,10 +74,10 @@ type judge struct {
 // newJudge returns a judge of a statement. Its connection is one of connect.
 func newJudge(c *mysqlconn.Client, s *Statement, t *rowstream.Table) *judge {
 	sum := sha256.Sum256([]byte(s.FullName()))
-	return &judge{c: c, s: s, t: t, name: fmt.Sprintf("alter_probe_%x", sum[:8]), maria: rowstream.IsMariaDB(c.ServerVersion)}
+	return &judge{c: c, s: s, t: t, name: fmt.Sprintf("alter_probe_%x", sum[:8]), maria: session.IsMariaDB(c.ServerVersion)}
 }
 
-func (j *judge) sqlName() string { return rowstream.Ident(Schema) + "." + rowstream.Ident(j.name) }
+func (j *judge) sqlName() string { return session.Ident(Schema) + "." + session.Ident(j.name) }
 
 // judge returns what the statement would do. It writes the probe alone, and drops it.
 func (j *judge) judge(ctx context.Context) (*Judgement, error) {
@@ -85,8 +85,8 @@ func (j *judge) judge(ctx context.Context) (*Judgement, error) {
 	if err := j.size(ctx, g); err != nil {
 		return nil, err
 	}
-	if _, err := j.c.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(Schema)); err != nil {
-		return nil, fmt.Errorf("create the schema of the probe: %w; GRANT ALL ON %s.* TO its account", err, rowstream.Ident(Schema))
+	if _, err := j.c.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+session.Ident(Schema)); err != nil {
+		return nil, fmt.Errorf("create the schema of the probe: %w; GRANT ALL ON %s.* TO its account", err, session.Ident(Schema))
 	}
 	defer j.drop(ctx)
 	if err := j.sample(ctx, g); err != nil {
@@ -147,7 +147,7 @@ func (j *judge) size(ctx context.Context, g *Judgement) error {
 	if err := j.fileSize(ctx, g); err != nil || j.maria {
 		return err
 	}
-	_, err = j.c.Query(ctx, "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = "+rowstream.SchemaText(j.t.Schema+"/"+j.t.Name), func(row mysqlwire.TextRow) error {
+	_, err = j.c.Query(ctx, "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = "+session.SchemaText(j.t.Schema+"/"+j.t.Name), func(row mysqlwire.TextRow) error {
 		_, err := fmt.Sscan(string(row[0]), &g.RowVersions)
 		return err
 	})
@@ -161,8 +161,8 @@ func (j *judge) fileSize(ctx context.Context, g *Judgement) error {
 		view = "INNODB_SYS_TABLESPACES"
 	}
 	name := j.t.Schema + "/" + j.t.Name
-	_, err := j.c.Query(ctx, "SELECT COALESCE(SUM(FILE_SIZE), 0) FROM information_schema."+view+" WHERE NAME = "+rowstream.SchemaText(name)+
-		" OR LOWER(LEFT(NAME, CHAR_LENGTH("+rowstream.SchemaText(name+"#p#")+"))) = LOWER("+rowstream.SchemaText(name+"#p#")+")", // partitions
+	_, err := j.c.Query(ctx, "SELECT COALESCE(SUM(FILE_SIZE), 0) FROM information_schema."+view+" WHERE NAME = "+session.SchemaText(name)+
+		" OR LOWER(LEFT(NAME, CHAR_LENGTH("+session.SchemaText(name+"#p#")+"))) = LOWER("+session.SchemaText(name+"#p#")+")", // partitions
 		func(row mysqlwire.TextRow) error {
 			var files int64
 			_, err := fmt.Sscan(string(row[0]), &files)
@@ -174,7 +174,7 @@ func (j *judge) fileSize(ctx context.Context, g *Judgement) error {
 
 // unlessUnseen returns err, or nil if the server lacks what was queried, or refuses it to accounts without PROCESS.
 func unlessUnseen(err error) error {
-	if rowstream.IsUnseen(err) {
+	if session.IsUnseen(err) {
 		return nil
 	}
 	return err
@@ -184,7 +184,7 @@ func unlessUnseen(err error) error {
 func (j *judge) create(ctx context.Context) error {
 	for _, sql := range []string{"DROP TABLE IF EXISTS " + j.sqlName(), "CREATE TABLE " + j.sqlName() + " LIKE " + j.t.SQLName()} {
 		if _, err := j.c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO its account", j.sqlName(), err, rowstream.Ident(Schema))
+			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO its account", j.sqlName(), err, session.Ident(Schema))
 		}
 	}
 	return nil
@@ -205,7 +205,7 @@ func (j *judge) fill(ctx context.Context, most int) (rows int64, err error) {
 	err = session.Set(ctx, j.c, session.Usual(j.c, "sql_mode")...)
 	var result mysqlconn.Result
 	if err == nil {
-		result, err = j.c.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), rowstream.Idents(names), j.t.SQLName(), most))
+		result, err = j.c.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), session.Idents(names), j.t.SQLName(), most))
 	}
 	if err == nil {
 		err = session.Set(ctx, j.c, serversOwn("sql_mode"))
@@ -256,7 +256,7 @@ const instantly = "ALGORITHM=INSTANT"
 // instantlyOn returns instantly for a server. MariaDB before 11.2 accepts ALGORITHM=INSTANT for another engine, partitions and ORDER BY, and
 // copies the rows, unless LOCK=NONE is asked for too; MySQL refuses a LOCK beside INSTANT.
 func instantlyOn(c *mysqlconn.Client) string {
-	if rowstream.IsMariaDB(c.ServerVersion) {
+	if session.IsMariaDB(c.ServerVersion) {
 		return instantly + ", LOCK=NONE"
 	}
 	return instantly
@@ -325,6 +325,6 @@ func (j *judge) tableID(ctx context.Context) (string, error) {
 		view = "INNODB_SYS_TABLES"
 	}
 	pattern := strings.ReplaceAll(Schema+"/"+j.name, "_", `\_`) + "%"
-	id, err := rowstream.QueryValue(ctx, j.c, "SELECT GROUP_CONCAT(TABLE_ID ORDER BY TABLE_ID) FROM information_schema."+view+" WHERE NAME LIKE "+rowstream.SchemaText(pattern))
+	id, err := session.QueryValue(ctx, j.c, "SELECT GROUP_CONCAT(TABLE_ID ORDER BY TABLE_ID) FROM information_schema."+view+" WHERE NAME LIKE "+session.SchemaText(pattern))
 	return id, unlessUnseen(err)
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Listed is a table with an alteration that is recorded in the server. Its JSON is stable.
@@ -81,7 +81,7 @@ func (r *run) list(ctx context.Context, l *Listed, jobs []state.Job) error {
 		return nil
 	}
 	l.Alter = r.job.Clauses
-	holder, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(lockName(r.s))+"), 0)")
+	holder, err := session.QueryValue(ctx, r.c, "SELECT COALESCE(IS_USED_LOCK("+session.Literal(lockName(r.s))+"), 0)")
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 func TestMain(m *testing.M) {
@@ -135,7 +135,7 @@ func (d *database) connect() *mysqlconn.Client { return d.connectTo(d.schema) }
 
 func (d *database) connectTo(schema string) *mysqlconn.Client {
 	d.t.Helper()
-	c, err := rowstream.Connect(d.t.Context(), d.config())
+	c, err := session.Connect(d.t.Context(), d.config())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (d *database) connectTo(schema string) *mysqlconn.Client {
 // value returns the value of a query.
 func (d *database) value(c *mysqlconn.Client, sql string) string {
 	d.t.Helper()
-	v, err := rowstream.QueryValue(d.t.Context(), c, sql)
+	v, err := session.QueryValue(d.t.Context(), c, sql)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
 		if c == nil {
 			return fmt.Errorf("column %s is of the key by which rows are copied and compared, and cannot be dropped", source.Columns[k].Name)
 		}
-		names = append(names, rowstream.Ident(c.Column.Name))
+		names = append(names, session.Ident(c.Column.Name))
 	}
 	for _, k := range rowstream.CreateKeys(target.Create) {
 		if indexesRows(&k, names) {
@@ -148,7 +148,7 @@ func neverNull(m *tabledef.Mapping, source *rowstream.Table, parts []string) boo
 	return !slices.ContainsFunc(parts, func(part string) bool {
 		return !slices.ContainsFunc(m.Columns, func(c tabledef.MappedColumn) bool {
 			n := tabledef.ColumnNumber(source, c.From)
-			return n >= 0 && strings.ToLower(rowstream.Ident(c.Column.Name)) == part && !source.Columns[n].Nullable
+			return n >= 0 && strings.ToLower(session.Ident(c.Column.Name)) == part && !source.Columns[n].Nullable
 		})
 	})
 }
@@ -159,7 +159,7 @@ func sameEqualities(m *tabledef.Mapping, source *rowstream.Table, k *rowstream.C
 		c := &m.Columns[i]
 		n := tabledef.ColumnNumber(source, c.From)
 		if n < 0 || !slices.ContainsFunc(k.Parts, func(part string) bool {
-			return strings.Contains(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
+			return strings.Contains(strings.ToLower(part), strings.ToLower(session.Ident(c.Column.Name)))
 		}) {
 			continue
 		}
@@ -189,8 +189,8 @@ func uniqueKeys(m *tabledef.Mapping, source *rowstream.Table) (all [][]string) {
 // mappedPart returns a part of a key, in lower case, by the name that its column has in the target.
 func mappedPart(m *tabledef.Mapping, part string) string {
 	for _, c := range m.Columns {
-		if rest, ok := strings.CutPrefix(part, strings.ToLower(rowstream.Ident(c.From))); ok && c.From != "" {
-			return strings.ToLower(rowstream.Ident(c.Column.Name)) + rest
+		if rest, ok := strings.CutPrefix(part, strings.ToLower(session.Ident(c.From))); ok && c.From != "" {
+			return strings.ToLower(session.Ident(c.Column.Name)) + rest
 		}
 	}
 	return part
@@ -221,7 +221,7 @@ func sameWeights(from, to string) bool {
 
 // inUTC reports whether the server's time zone is UTC.
 func inUTC(ctx context.Context, c *mysqlconn.Client) (bool, error) {
-	zone, err := rowstream.QueryValue(ctx, c, "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")
+	zone, err := session.QueryValue(ctx, c, "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)")
 	return zone == "UTC" || zone == "+00:00" || zone == "Etc/UTC", err
 }
 
@@ -239,7 +239,7 @@ type defaulter struct {
 func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value []byte, err error) {
 	line := ""
 	for _, l := range rowstream.CreateLines(d.target.Create) {
-		if l = strings.TrimPrefix(l, "  "); strings.HasPrefix(l, rowstream.Ident(column.Name)+" ") {
+		if l = strings.TrimPrefix(l, "  "); strings.HasPrefix(l, session.Ident(column.Name)+" ") {
 			line = strings.TrimSuffix(l, ",")
 		}
 	}
@@ -296,13 +296,13 @@ func constantDefault(line string) bool {
 func sourcePart(m *tabledef.Mapping, part string) string {
 	part = strings.TrimSuffix(part, " DESC")
 	for _, c := range m.Columns {
-		rest, ok := strings.CutPrefix(strings.ToLower(part), strings.ToLower(rowstream.Ident(c.Column.Name)))
+		rest, ok := strings.CutPrefix(strings.ToLower(part), strings.ToLower(session.Ident(c.Column.Name)))
 		switch {
 		case !ok || c.From == "":
 		case rest == "":
-			return rowstream.Ident(c.From)
+			return session.Ident(c.From)
 		case strings.HasPrefix(rest, "("):
-			return "LEFT(" + rowstream.Ident(c.From) + ", " + strings.Trim(rest, "()") + ")"
+			return "LEFT(" + session.Ident(c.From) + ", " + strings.Trim(rest, "()") + ")"
 		}
 	}
 	return ""

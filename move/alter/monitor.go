@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Monitor observes an alteration, for pages, metrics and the control socket. Its zero value is ready, and it is safe for
@@ -92,7 +92,7 @@ func (m *Monitor) begin(addr, table, clauses string) {
 
 // connected records the identity of the server.
 func (m *Monitor) connected(ctx context.Context, c *mysqlconn.Client) error {
-	server, err := rowstream.ServerIdentity(ctx, c)
+	server, err := session.ServerIdentity(ctx, c)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.server = server

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -21,7 +22,7 @@ func TestOutcome(t *testing.T) {
 		w := &swapper{o: &o, s: &Statement{Schema: d.schema, Table: "t"}, shadow: "shadow", old: "old"}
 		o.Patience = 10 * time.Second
 		// Of a session that has ended; no server has given as many ids.
-		s := &sessions{watchdogs: []*rowstream.Watchdog{{Victim: "0"}, {Victim: "4000000000"}}}
+		s := &sessions{watchdogs: []*session.Watchdog{{Victim: "0"}, {Victim: "4000000000"}}}
 		refused := errors.New("refused")
 		if err := w.outcome(t.Context(), s, refused); !errors.Is(err, refused) {
 			t.Errorf("an error that is no lost connection: %v", err)
@@ -41,7 +42,7 @@ func TestOutcome(t *testing.T) {
 		}
 		// While the session exists nothing is known, nor if the tables cannot be read.
 		c := testrows.Connect(t, o.On)
-		id, err := rowstream.QueryValue(t.Context(), c, "SELECT CONNECTION_ID()")
+		id, err := session.QueryValue(t.Context(), c, "SELECT CONNECTION_ID()")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // records is a table of the altered server with one record, in JSON, for each altered table.
@@ -24,10 +24,10 @@ var (
 	queueRecords = records{name: "alter_queue", column: "entry", comment: "the latest entry of a queue of tare alter for each table", fact: "a queue has altered %s"} //nolint:gochecknoglobals // a constant
 )
 
-func (r records) sqlName() string { return rowstream.Ident(Schema) + "." + rowstream.Ident(r.name) }
+func (r records) sqlName() string { return session.Ident(Schema) + "." + session.Ident(r.name) }
 
 func (r records) where(s *Statement) string {
-	return " WHERE table_schema = " + rowstream.Quote(s.Schema) + " AND table_name = " + rowstream.Quote(s.Table)
+	return " WHERE table_schema = " + session.Literal(s.Schema) + " AND table_name = " + session.Literal(s.Table)
 }
 
 // loadRecord returns the record of a table, nil if there is none.
@@ -51,7 +51,7 @@ func (r records) save(ctx context.Context, c *mysqlconn.Client, s *Statement, re
 	if err != nil {
 		return err
 	}
-	value := rowstream.Quote(string(text))
+	value := session.Literal(string(text))
 	for _, sql := range []string{
 		"CREATE TABLE IF NOT EXISTS " + r.sqlName() + ` (
   table_schema varbinary(256) NOT NULL,
@@ -60,8 +60,8 @@ func (r records) save(ctx context.Context, c *mysqlconn.Client, s *Statement, re
   started      datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
   PRIMARY KEY (table_schema, table_name)
 ) ENGINE=InnoDB COMMENT='` + r.comment + "'",
-		"INSERT INTO " + r.sqlName() + " (table_schema, table_name, " + r.column + ") VALUES (" + rowstream.Quote(s.Schema) + ", " +
-			rowstream.Quote(s.Table) + ", " + value + ") ON DUPLICATE KEY UPDATE " + r.column + " = " + value,
+		"INSERT INTO " + r.sqlName() + " (table_schema, table_name, " + r.column + ") VALUES (" + session.Literal(s.Schema) + ", " +
+			session.Literal(s.Table) + ", " + value + ") ON DUPLICATE KEY UPDATE " + r.column + " = " + value,
 	} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("record in schema %s that "+r.fact+": %w", Schema, s.FullName(), err)

@@ -163,7 +163,7 @@ func (r *run) judge(ctx context.Context) (err error) {
 
 // lock takes the lock of the table's alterations, and returns when the server executes no statement of an earlier run's swap any more.
 func (r *run) lock(ctx context.Context) error {
-	got, err := rowstream.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+rowstream.Quote(lockName(r.s))+", 2), 0)")
+	got, err := session.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+session.Literal(lockName(r.s))+", 2), 0)")
 	if err != nil {
 		return fmt.Errorf("lock alterations of %s: %w", r.s.FullName(), err)
 	}
@@ -183,7 +183,7 @@ func (r *run) lock(ctx context.Context) error {
 
 // fold gives the names the case that the server has for them, where it knows one only.
 func (r *run) fold(ctx context.Context) error {
-	fold, err := rowstream.QueryValue(ctx, r.c, "SELECT @@lower_case_table_names")
+	fold, err := session.QueryValue(ctx, r.c, "SELECT @@lower_case_table_names")
 	if err == nil && fold != "0" {
 		r.s.Schema, r.s.Table = strings.ToLower(r.s.Schema), strings.ToLower(r.s.Table)
 	}
@@ -195,7 +195,7 @@ var namedCheck = regexp.MustCompile("(?m)^  CONSTRAINT (`(?:[^`]|``)+`) CHECK ")
 
 // checkNotes names CHECK constraints that get other names by a copy.
 func checkNotes(t *rowstream.Table, version string) (notes []string) {
-	if rowstream.IsMariaDB(version) {
+	if session.IsMariaDB(version) {
 		return nil
 	}
 	for _, m := range namedCheck.FindAllStringSubmatch(t.Create, -1) {

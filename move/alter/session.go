@@ -12,7 +12,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Schema is the schema of the state, in the altered server.
@@ -20,11 +19,11 @@ const Schema = "_tare"
 
 // connect opens a connection that executes an ALTER TABLE as a client's would be: with the server's own sql_mode and time zone.
 func connect(ctx context.Context, cfg mysqlconn.Config) (*mysqlconn.Client, error) {
-	c, err := rowstream.Connect(ctx, cfg, serversOwn("sql_mode"), serversOwn("time_zone"))
+	c, err := session.Connect(ctx, cfg, serversOwn("sql_mode"), serversOwn("time_zone"))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
-	format, err := rowstream.QueryValue(ctx, c, "SELECT @@binlog_format")
+	format, err := session.QueryValue(ctx, c, "SELECT @@binlog_format")
 	if err == nil && format != "STATEMENT" { // which such transactions cannot be logged in
 		err = session.ReadCommitted(ctx, c) // so that INSERT … SELECT locks no rows that it reads
 	}
@@ -40,7 +39,7 @@ func serversOwn(name string) session.Value { return session.Value{Name: name, SQ
 
 // checkMode refuses clauses that the server would parse otherwise than this package does.
 func checkMode(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	mode, err := rowstream.QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
+	mode, err := session.QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
 	if err != nil {
 		return fmt.Errorf("read the server's sql_mode: %w", err)
 	}
@@ -58,10 +57,10 @@ const swapCommits = 4
 // slowCommits returns why a table cannot be swapped within limit on a server that delays its commits; empty: it can.
 func slowCommits(ctx context.Context, c *mysqlconn.Client, limit time.Duration) (string, error) {
 	name, query := "binlog_group_commit_sync_delay", "SELECT @@GLOBAL.binlog_group_commit_sync_delay"
-	if rowstream.IsMariaDB(c.ServerVersion) { // it waits for so many commits, for at most so long
+	if session.IsMariaDB(c.ServerVersion) { // it waits for so many commits, for at most so long
 		name, query = "binlog_commit_wait_usec", "SELECT IF(@@GLOBAL.binlog_commit_wait_count > 0, @@GLOBAL.binlog_commit_wait_usec, 0)"
 	}
-	value, err := rowstream.QueryValue(ctx, c, query)
+	value, err := session.QueryValue(ctx, c, query)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
@@ -104,7 +103,7 @@ func unsupported(err error) (reason string, ok bool) {
 	case errWrongUsage, errNotSupported, errNotSupportedWhy:
 		return refused.Message, true
 	case errMaxRowVersions, errMaxFields: // numbers that MariaDB has given to other errors
-		return refused.Message, !rowstream.IsMariaDB(refused.Version)
+		return refused.Message, !session.IsMariaDB(refused.Version)
 	}
 	return "", false
 }

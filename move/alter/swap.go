@@ -10,10 +10,10 @@ import (
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/verify"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // The swap gives the shadow the name of the table, when no client can write to the table, and the shadow has all of its changes. Clients
@@ -55,7 +55,7 @@ type swapper struct {
 
 // newSwapper returns a swapper. The name old is sorted behind shadow.
 func (r *run) newSwapper(report *CopyReport, g *gatewayclient.Client, shadow, old string) *swapper {
-	return &swapper{o: r.o, s: r.s, report: report, maria: rowstream.IsMariaDB(r.c.ServerVersion), gateway: g, shadow: shadow, old: old}
+	return &swapper{o: r.o, s: r.s, report: report, maria: session.IsMariaDB(r.c.ServerVersion), gateway: g, shadow: shadow, old: old}
 }
 
 // close closes the connection to the gateway.
@@ -298,8 +298,8 @@ func (w *swapper) queued(ctx context.Context, s *sessions, a *asked) error {
 
 // dropSentry drops the sentry that a dead run has left, once no RENAME of that run waits for it.
 func dropSentry(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	comment, err := rowstream.QueryValue(ctx, c, "SELECT CONCAT('=', TABLE_COMMENT) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+rowstream.SchemaText(s.Schema)+
-		" AND TABLE_NAME = "+rowstream.SchemaText(s.sentry()))
+	comment, err := session.QueryValue(ctx, c, "SELECT CONCAT('=', TABLE_COMMENT) FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+session.SchemaText(s.Schema)+
+		" AND TABLE_NAME = "+session.SchemaText(s.sentry()))
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for the sentry of %s: %w", s.FullName(), err)
@@ -309,8 +309,8 @@ func dropSentry(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 		return fmt.Errorf("table %s.%s is in the way: rename it", s.Schema, s.sentry())
 	}
 	for began := time.Now(); ; {
-		n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE LOCATE("+
-			rowstream.Quote("RENAME TABLE "+s.SQLName()+" TO ")+", INFO) = 1")
+		n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE LOCATE("+
+			session.Literal("RENAME TABLE "+s.SQLName()+" TO ")+", INFO) = 1")
 		if err != nil {
 			return fmt.Errorf("look for a RENAME of %s: %w", s.FullName(), err)
 		}

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/panics"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // pollLocks is the interval at which the state of a session is read while it is expected to wait for a lock.
@@ -24,8 +25,8 @@ const pollLocks = 10 * time.Millisecond
 // remain, which count again from each statement.
 type sessions struct {
 	keeper, switcher, observer *mysqlconn.Client
-	watchdogs                  []*rowstream.Watchdog // of the keeper and of the switcher
-	limited                    time.Time             // when the watchdogs were started
+	watchdogs                  []*session.Watchdog // of the keeper and of the switcher
+	limited                    time.Time           // when the watchdogs were started
 }
 
 // Parts of --max-lock-wait, by which it is multiplied.
@@ -42,7 +43,7 @@ func (w *swapper) open(ctx context.Context) (*sessions, error) {
 	var s sessions
 	for i, c := range []**mysqlconn.Client{&s.keeper, &s.switcher, &s.observer} {
 		var err error
-		if *c, err = rowstream.Connect(ctx, w.o.On); err == nil {
+		if *c, err = session.Connect(ctx, w.o.On); err == nil {
 			err = setLockWait(ctx, *c, w.o.MaxLockWait)
 		}
 		if err == nil { // the try before may have left a statement
@@ -54,7 +55,7 @@ func (w *swapper) open(ctx context.Context) (*sessions, error) {
 		}
 	}
 	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher} {
-		d, err := rowstream.OpenWatchdog(ctx, w.o.On, c)
+		d, err := session.OpenWatchdog(ctx, w.o.On, c)
 		if err != nil {
 			s.close()
 			return nil, err
@@ -80,7 +81,7 @@ func (s *sessions) close() {
 func (s *sessions) limit(ctx context.Context, most time.Duration) error {
 	s.limited = time.Now()
 	for _, c := range []*mysqlconn.Client{s.keeper, s.switcher} {
-		if err := rowstream.LimitLocks(ctx, c, most, 2*most); err != nil {
+		if err := session.LimitLocks(ctx, c, most, 2*most); err != nil {
 			return err
 		}
 	}
@@ -115,7 +116,7 @@ func ask(ctx context.Context, c *mysqlconn.Client, sql string) *asked {
 // waiting blocks until the switcher waits for a table's lock. It returns the error of the statement if that has ended instead.
 func (s *sessions) waiting(ctx context.Context, a *asked) error {
 	for {
-		state, _, err := rowstream.SessionState(ctx, s.observer, s.watchdogs[1].Victim)
+		state, _, err := session.State(ctx, s.observer, s.watchdogs[1].Victim)
 		if err != nil {
 			return err
 		}
@@ -161,13 +162,13 @@ func (w *swapper) outcome(ctx context.Context, s *sessions, failed error) error 
 		return failed
 	}
 	var shadow, old bool
-	err := rowstream.Retry(ctx, w.o.Patience, func() error {
-		c, err := rowstream.Connect(ctx, w.o.On)
+	err := retry.Within(ctx, w.o.Patience, func() error {
+		c, err := session.Connect(ctx, w.o.On)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = c.Close() }() // it only reads
-		_, exists, err := rowstream.SessionState(ctx, c, s.watchdogs[1].Victim)
+		_, exists, err := session.State(ctx, c, s.watchdogs[1].Victim)
 		if err == nil && exists {
 			err = errors.New("the session that renames the tables may still do so")
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/taredb/tare/internal/move/accounts"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/telemetry"
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // Accounts and their privileges are created before the rows: what the target refuses is refused before a row moves, and servers check the definers
@@ -16,7 +16,7 @@ import (
 var errDumpedUsers = errors.New("a dump has no accounts: copy them from server to server")
 
 // planAccounts plans the accounts of a selection; nil: none are copied.
-func (j *job) planAccounts(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory, sel *inventory.Selection) (plan *accounts.Plan, err error) {
+func (j *job) planAccounts(ctx context.Context, source session.Querier, inv *inventory.Inventory, sel *inventory.Selection) (plan *accounts.Plan, err error) {
 	if !sel.Users {
 		return nil, nil
 	}

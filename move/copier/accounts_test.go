@@ -16,12 +16,12 @@ import (
 	"github.com/taredb/tare/internal/move/accounts"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // staffed are the objects that privileges are granted on.
@@ -65,7 +65,7 @@ func dropAccounts(t *testing.T, prefix string, clients ...*mysqlconn.Client) {
 	for _, c := range clients {
 		var drops []string
 		sql := "SELECT CONCAT('DROP USER ', QUOTE(User), '@', QUOTE(Host)) FROM mysql.user WHERE User LIKE '" + prefix + "%' OR User = '' AND Host = '" + prefix + ".example'"
-		if rowstream.IsMariaDB(c.ServerVersion) {
+		if session.IsMariaDB(c.ServerVersion) {
 			sql = "SELECT IF(is_role = 'Y', CONCAT('DROP ROLE `', User, '`'), CONCAT('DROP USER ', QUOTE(User), '@', QUOTE(Host))) FROM mysql.user WHERE User LIKE '" + prefix + "%' OR User = '' AND Host = '" + prefix + ".example'"
 		}
 		if err := (query{c}).Query(context.Background(), sql, func(row mysqlwire.TextRow) error {
@@ -98,7 +98,7 @@ func staffPair(t *testing.T, from, to *testmysql.Server, schema string, statemen
 // connectAfter connects during the cleanup of a test.
 func connectAfter(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
-	c, err := rowstream.Connect(context.Background(), cfg)
+	c, err := session.Connect(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func (p *pair) logsIn(t *testing.T, user, password, sql, want string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	if got, err := rowstream.QueryValue(t.Context(), c, sql); got != want || err != nil {
+	if got, err := session.QueryValue(t.Context(), c, sql); got != want || err != nil {
 		t.Errorf("%s reads %q: %v", user, got, err)
 	}
 }

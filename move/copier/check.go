@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -56,7 +57,7 @@ func mayWriteTo(ctx context.Context, t *tabledef.Table, j *job) error {
 // swapped returns an error if the target table has rows and the state in the source says that the source's
 // table was copied from it.
 func (p *preparePhase) swapped(ctx context.Context, t *tabledef.Table) error {
-	source, ok := p.from.(rowstream.Querier)
+	source, ok := p.from.(session.Querier)
 	if !ok || t.Create != "" {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (p *preparePhase) swapped(ctx context.Context, t *tabledef.Table) error {
 		addr, spec = string(row[0]), string(row[1])
 		return nil
 	})
-	if rowstream.IsUnseen(err) || state.Absent(err) {
+	if session.IsUnseen(err) || state.Absent(err) {
 		return nil
 	}
 	if err != nil || addr == "" {
@@ -86,7 +87,7 @@ func (p *preparePhase) swapped(ctx context.Context, t *tabledef.Table) error {
 // checkLocks returns an error for tables that another copy writes to, as acquireLease does.
 func (p *preparePhase) checkLocks(ctx context.Context) error {
 	for _, t := range p.tables {
-		holder, err := rowstream.QueryValue(ctx, p.to, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(state.LockName(t.Spec))+"), 0)")
+		holder, err := session.QueryValue(ctx, p.to, "SELECT COALESCE(IS_USED_LOCK("+session.Literal(state.LockName(t.Spec))+"), 0)")
 		if err != nil {
 			return fmt.Errorf("check the lock of %s in the target: %w", t.Spec.Target(), err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -29,7 +30,7 @@ func root(s *testmysql.Server) mysqlconn.Config {
 
 func connect(t *testing.T, cfg mysqlconn.Config) *mysqlconn.Client {
 	t.Helper()
-	c, err := rowstream.Connect(t.Context(), cfg)
+	c, err := session.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +134,8 @@ func (p *pair) same(t *testing.T, name string) {
 // sameAs is same for a target table in another schema.
 func (p *pair) sameAs(t *testing.T, name, schema string) {
 	t.Helper()
-	table := rowstream.Ident(p.schema) + "." + rowstream.Ident(name)
-	there := rowstream.Ident(schema) + "." + rowstream.Ident(name)
+	table := session.Ident(p.schema) + "." + session.Ident(name)
+	there := session.Ident(schema) + "." + session.Ident(name)
 	for _, sql := range []string{"SHOW CREATE TABLE " + table, p.checksum(t, name)} {
 		want, got := read(t, p.source, sql), read(t, p.target, strings.ReplaceAll(sql, table, there))
 		if diff := cmp.Diff(sortedKeys(want), sortedKeys(got)); diff != "" {

@@ -8,7 +8,6 @@ import (
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/mysql/session"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A describer connects to both sides and describes the tables.
@@ -26,7 +25,7 @@ func (d *describer) run(ctx context.Context) (err error) {
 		return err
 	}
 	// Without checks of foreign keys, a table can be truncated to which others refer.
-	if d.to, err = rowstream.Connect(ctx, d.o.To, session.Int("foreign_key_checks", 0)); err != nil {
+	if d.to, err = session.Connect(ctx, d.o.To, session.Int("foreign_key_checks", 0)); err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
 	if err := d.monitor.identify(ctx); err != nil {
@@ -94,7 +93,7 @@ func (d *describer) refuseSharedTarget(ctx context.Context) error {
 			if !strings.EqualFold(a.Target(), b.Target()) {
 				continue
 			}
-			fold, err := rowstream.QueryValue(ctx, d.to, "SELECT @@lower_case_table_names")
+			fold, err := session.QueryValue(ctx, d.to, "SELECT @@lower_case_table_names")
 			if err != nil {
 				return fmt.Errorf("find out whether the target distinguishes names by case: %w", err)
 			}
@@ -116,15 +115,15 @@ func (d *describer) refuseSameTable(ctx context.Context) error {
 			continue
 		}
 		if t.Source() != t.Target() { // different tables if names are case-sensitive
-			exact, err := rowstream.QueryValue(ctx, d.to, "SELECT @@lower_case_table_names")
+			exact, err := session.QueryValue(ctx, d.to, "SELECT @@lower_case_table_names")
 			if err != nil || exact == "0" {
 				return err
 			}
 		}
 		same := d.from.Addr() == d.o.To.Addr
-		if other, ok := d.from.(rowstream.Querier); ok && !same {
+		if other, ok := d.from.(session.Querier); ok && !same {
 			var err error
-			if same, err = rowstream.SameServer(ctx, d.to, other); err != nil {
+			if same, err = session.SameServer(ctx, d.to, other); err != nil {
 				return err
 			}
 		}

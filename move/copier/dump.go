@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // FromDump returns a function for Options.From that loads a dump.
@@ -141,7 +141,7 @@ func ResolveDump(ctx context.Context, o *Options, sel inventory.Selection) (*inv
 	if j.from, err = o.From(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
-	source, ok := j.from.(rowstream.Querier)
+	source, ok := j.from.(session.Querier)
 	if !ok {
 		return nil, nil
 	}

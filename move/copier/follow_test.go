@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -86,7 +87,7 @@ func randomTxn(rnd *rand.Rand) (all followTxn) {
 
 // play executes transactions over a new connection. Statements that the server refuses are ignored.
 func play(ctx context.Context, cfg mysqlconn.Config, schema string, txns []followTxn) error {
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (f *foreignKeys) find(ctx context.Context) error {
 		for i := range keys {
 			k := &keys[i]
 			schema, name := f.referred(t, k)
-			referred := rowstream.Ident(schema) + "." + rowstream.Ident(name)
+			referred := session.Ident(schema) + "." + session.Ident(name)
 			t.Keys = append(t.Keys, tabledef.ForeignKey{Name: k.Name, Definition: k.Definition(referred), Referred: referred})
 			if t.Create == "" {
 				continue
@@ -93,7 +93,7 @@ func (f *foreignKeys) copiesTo(ctx context.Context, schema, name string) (bool, 
 	if !tabledef.IsTarget(f.tables, schema, name) {
 		return false, nil
 	}
-	fold, err := rowstream.QueryValue(ctx, f.to, "SELECT @@lower_case_table_names")
+	fold, err := session.QueryValue(ctx, f.to, "SELECT @@lower_case_table_names")
 	return fold != "0", err
 }
 
@@ -131,7 +131,7 @@ func (f *foreignKeys) freeNames(ctx context.Context) error {
 			continue
 		}
 		if _, err := f.to.Query(ctx, "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = "+
-			rowstream.Quote(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
+			session.Literal(t.Spec.ToSchema), func(row mysqlwire.TextRow) error {
 			name, other := string(row[0]), string(row[1])
 			for _, k := range t.Keys {
 				if strings.EqualFold(k.Name, name) {
@@ -162,7 +162,7 @@ func dropForeignKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client
 	}
 	parts := make([]string, len(keys))
 	for i := range keys {
-		parts[i] = "DROP FOREIGN KEY " + rowstream.Ident(keys[i].Name)
+		parts[i] = "DROP FOREIGN KEY " + session.Ident(keys[i].Name)
 	}
 	if _, err := c.Exec(ctx, "ALTER TABLE "+t.Spec.TargetSQL()+" "+strings.Join(parts, ", ")); err != nil {
 		return fmt.Errorf("drop the foreign keys of %s, to be created again after the rows: %w", t.Spec.Target(), err)
@@ -218,7 +218,7 @@ func addMissingKeys(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client)
 	}
 	// MySQL 8.4 and later refuse keys to columns that are not unique, which the source permitted.
 	err = session.Set(ctx, c, session.Int("restrict_fk_on_non_standard_key", 0))
-	if err != nil && !rowstream.IsUnseen(err) {
+	if err != nil && !session.IsUnseen(err) {
 		return err
 	}
 	if err := session.Set(ctx, c, session.Int("foreign_key_checks", 1)); err != nil {
@@ -247,7 +247,7 @@ func violation(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, refu
 		if err != nil {
 			return errors.Join(refused, err)
 		}
-		n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*)"+from)
+		n, err := session.QueryValue(ctx, c, "SELECT COUNT(*)"+from)
 		if err != nil {
 			return errors.Join(refused, err)
 		}
@@ -269,8 +269,8 @@ func orphans(k *tabledef.ForeignKey, table string) (string, error) {
 	}
 	var on, set []string
 	for i, column := range keys[0].Columns {
-		on = append(on, "tare_parent."+rowstream.Ident(keys[0].Referred[i])+" = tare_child."+rowstream.Ident(column))
-		set = append(set, "tare_child."+rowstream.Ident(column)+" IS NOT NULL")
+		on = append(on, "tare_parent."+session.Ident(keys[0].Referred[i])+" = tare_child."+session.Ident(column))
+		set = append(set, "tare_child."+session.Ident(column)+" IS NOT NULL")
 	}
 	return " FROM " + table + " AS tare_child WHERE " + strings.Join(set, " AND ") +
 		" AND NOT EXISTS (SELECT 1 FROM " + k.Referred + " AS tare_parent WHERE " + strings.Join(on, " AND ") + ")", nil

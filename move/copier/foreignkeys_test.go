@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/move/copier"
@@ -170,7 +171,7 @@ func (p *pair) sameKeys(t *testing.T, tables []string) {
 		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 && name != "p" {
 			t.Errorf("keys of %s: %s", name, diff)
 		}
-		table := rowstream.Ident(name)
+		table := session.Ident(name)
 		for _, sql := range []string{"SELECT * FROM %s." + table + " ORDER BY 1", "SHOW CREATE TABLE %s." + table} {
 			want, got := read(t, p.source, fmt.Sprintf(sql, p.schema)), read(t, p.target, fmt.Sprintf(sql, "copied"))
 			for i := range got {

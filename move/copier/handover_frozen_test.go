@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testseed"
@@ -22,7 +23,6 @@ import (
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 var allFreezes = flag.Bool("all-freezes", false, "freeze handovers at each of their statements, on both servers")
@@ -213,7 +213,7 @@ func freezeHandover(t *testing.T, from, to *testmysql.Server, text string, after
 			t.Errorf("row %s is in no target", id)
 		}
 	}
-	if v, err := rowstream.QueryValue(t.Context(), source, "SELECT @@GLOBAL.read_only + 0"); err != nil || v != "1" {
+	if v, err := session.QueryValue(t.Context(), source, "SELECT @@GLOBAL.read_only + 0"); err != nil || v != "1" {
 		t.Errorf("read_only is %s (%v)", v, err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestJobs reads a target's copies with a read-only account: no copy, a finished one, and one whose chunks
@@ -39,7 +39,7 @@ func TestJobs(t *testing.T) {
 		t.Fatalf("%d copies: %+v", len(jobs), jobs)
 	}
 	j := jobs[0]
-	identity, err := rowstream.ServerIdentity(t.Context(), p.source)
+	identity, err := session.ServerIdentity(t.Context(), p.source)
 	if err != nil {
 		t.Fatal(err)
 	}

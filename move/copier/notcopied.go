@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // notCopiedQueries select the kind and name of the objects of a schema other than tables, as far as the
@@ -42,7 +42,7 @@ func (s *schemaObjects) findNotCopied(ctx context.Context) (all []telemetry.NotC
 			schemas = append(schemas, t.Spec.Schema)
 		}
 	}
-	source, ok := s.from.(rowstream.Querier)
+	source, ok := s.from.(session.Querier)
 	if !ok {
 		return all, nil
 	}
@@ -70,7 +70,7 @@ func (s *schemaObjects) findNotCopied(ctx context.Context) (all []telemetry.NotC
 func schemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 // schemaDefault describes how the default collations of two schemas differ; empty if they do not.
-func (s *schemaObjects) schemaDefault(ctx context.Context, source rowstream.Querier, from, to string) (string, error) {
+func (s *schemaObjects) schemaDefault(ctx context.Context, source session.Querier, from, to string) (string, error) {
 	const query = "SELECT COALESCE((SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s), @@collation_server)"
 	here := ""
 	if err := source.Query(ctx, fmt.Sprintf(query, schemaText(from)), func(row mysqlwire.TextRow) error {
@@ -79,7 +79,7 @@ func (s *schemaObjects) schemaDefault(ctx context.Context, source rowstream.Quer
 	}); err != nil {
 		return "", err
 	}
-	there, err := rowstream.QueryValue(ctx, s.to, fmt.Sprintf(query, schemaText(to)))
+	there, err := session.QueryValue(ctx, s.to, fmt.Sprintf(query, schemaText(to)))
 	if err != nil || here == there {
 		return "", err
 	}

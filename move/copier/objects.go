@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Whole schemas are resolved to their tables before a run starts. Their other objects are created around the rows:
@@ -64,23 +64,23 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 }
 
 // openInventory connects to both sides. The source is nil if it is a dump.
-func (j *job) openInventory(ctx context.Context) (source rowstream.Querier, err error) {
+func (j *job) openInventory(ctx context.Context) (source session.Querier, err error) {
 	if j.from, err = j.o.From(ctx); err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}
 	_, dumped := j.from.(*dump.Dump)
-	source, ok := j.from.(rowstream.Querier)
+	source, ok := j.from.(session.Querier)
 	if !ok && !dumped {
 		return nil, errors.New("list the objects of the source: it sends rows alone; read from the server itself or name each table")
 	}
-	if j.to, err = rowstream.Connect(ctx, j.o.To); err != nil {
+	if j.to, err = session.Connect(ctx, j.o.To); err != nil {
 		return nil, fmt.Errorf("connect to the target: %w", err)
 	}
 	return source, nil
 }
 
 // judge finds what becomes of the objects.
-func (j *job) judge(ctx context.Context, source rowstream.Querier, inv *inventory.Inventory, sel *inventory.Selection) error {
+func (j *job) judge(ctx context.Context, source session.Querier, inv *inventory.Inventory, sel *inventory.Selection) error {
 	translator, err := inventory.TranslatorTo(ctx, inv.Source, j.to, j.o.Collations)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (j *job) judge(ctx context.Context, source rowstream.Querier, inv *inventor
 	}); err != nil {
 		return fmt.Errorf("read the source's version: %w", err)
 	}
-	there, err := rowstream.QueryValue(ctx, j.to, query)
+	there, err := session.QueryValue(ctx, j.to, query)
 	if err != nil {
 		return fmt.Errorf("read the target's version: %w", err)
 	}
@@ -185,7 +185,7 @@ func (s *schemaObjects) createLast(ctx context.Context) error {
 		return nil
 	}
 	return s.withCreator(ctx, func(c *inventory.Creator) error {
-		source, _ := s.from.(rowstream.Querier) // nil for a dump, which has recorded them
+		source, _ := s.from.(session.Querier) // nil for a dump, which has recorded them
 		if err := c.RaiseSequences(ctx, s.o.Objects, source); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *schemaObjects) createLast(ctx context.Context) error {
 
 // unchanged fails if the source's objects are others than those that were copied.
 func (s *schemaObjects) unchanged(ctx context.Context) error {
-	source, ok := s.from.(rowstream.Querier)
+	source, ok := s.from.(session.Querier)
 	if s.o.Objects == nil || !ok {
 		return nil
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // An oddKey is a table with an unusual key or name.
@@ -72,7 +72,7 @@ func TestOddKeys(t *testing.T) {
 			if tt.only != "" && tt.only != product {
 				continue
 			}
-			name := rowstream.Ident(tt.name)
+			name := session.Ident(tt.name)
 			sqlExec(t, p.source, "CREATE TABLE "+name+" "+tt.create, "INSERT INTO "+name+" VALUES "+tt.rows)
 			if tt.refused == "" {
 				names, changes = append(names, tt.name), append(changes, fmt.Sprintf(tt.change, name))
@@ -91,7 +91,7 @@ func TestOddKeys(t *testing.T) {
 				t.Fatalf("%d rows differ, %v", report.Mismatches(), err)
 			}
 			for _, name := range names {
-				want, got := read(t, p.source, "SELECT * FROM "+rowstream.Ident(name)), read(t, p.target, "SELECT * FROM copied."+rowstream.Ident(name))
+				want, got := read(t, p.source, "SELECT * FROM "+session.Ident(name)), read(t, p.target, "SELECT * FROM copied."+session.Ident(name))
 				slices.Sort(want)
 				slices.Sort(got)
 				if !slices.Equal(want, got) {

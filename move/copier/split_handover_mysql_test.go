@@ -12,13 +12,13 @@ import (
 
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // errInterrupted is the server's error for a statement of a session that is disconnected.
@@ -26,7 +26,7 @@ const errInterrupted = 1317
 
 // writeXA writes rows in XA transactions, whose PREPARE and COMMIT a read-only MySQL accepts, until a statement fails.
 func (w *handoverWriter) writeXA(ctx context.Context, cfg mysqlconn.Config) error {
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

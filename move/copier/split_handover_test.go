@@ -11,13 +11,13 @@ import (
 
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // handoverWriter writes transactions as an account without special privileges until the server is read-only, and records the ids whose
@@ -30,7 +30,7 @@ type handoverWriter struct {
 
 func (w *handoverWriter) write(ctx context.Context, cfg mysqlconn.Config, seed uint64) error {
 	rnd := newRand(seed)
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // refuseSharedServers returns an error if two parts write to the same table of the same server, which may have several
@@ -36,7 +36,7 @@ func refuseSharedServers(ctx context.Context, parts []Options) error {
 
 // firstAtServer returns for each part the number of the first part with the same server as its target.
 func firstAtServer(ctx context.Context, parts []Options) ([]int, error) {
-	p := serverProbe{lock: rowstream.Quote("tare.split." + rand.Text())}
+	p := serverProbe{lock: session.Literal("tare.split." + rand.Text())}
 	defer p.close()
 	for i := range parts {
 		if err := p.add(ctx, &parts[i]); err != nil {
@@ -104,7 +104,7 @@ func (p *serverProbe) sameServer(ctx context.Context, holder, c *mysqlconn.Clien
 
 // request requests the lock without waiting for it.
 func (p *serverProbe) request(ctx context.Context, c *mysqlconn.Client) (granted bool, err error) {
-	v, err := rowstream.QueryValue(ctx, c, "SELECT GET_LOCK("+p.lock+", 0)")
+	v, err := session.QueryValue(ctx, c, "SELECT GET_LOCK("+p.lock+", 0)")
 	if err == nil && v != "0" && v != "1" {
 		err = errors.New("the server grants no user lock")
 	}
@@ -112,7 +112,7 @@ func (p *serverProbe) request(ctx context.Context, c *mysqlconn.Client) (granted
 }
 
 func (p *serverProbe) release(ctx context.Context, c *mysqlconn.Client) error {
-	_, err := rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+p.lock+")")
+	_, err := session.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+p.lock+")")
 	return err
 }
 
@@ -131,7 +131,7 @@ func connectTarget(ctx context.Context, o *Options) (*mysqlconn.Client, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checked.Patience, fmt.Errorf("no connection within %v", checked.Patience))
 	defer cancel()
-	return rowstream.Connect(ctx, checked.To)
+	return session.Connect(ctx, checked.To)
 }
 
 // sharedTable returns the name of a table that two parts write to. Names that differ only in case may be one table.

@@ -7,12 +7,12 @@ import (
 
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// The state records the source by its identity (rowstream.ServerIdentity), so that it is recognized under
+// The state records the source by its identity (session.ServerIdentity), so that it is recognized under
 // another address, and another server under the same address is detected; over tare:// the reader reports the
 // identity.
 //
@@ -63,7 +63,7 @@ func (s *sourceRecord) mayBe(spec *tabledef.Spec, recorded, position string) err
 	try := "; repeat its command to resume it, or use option restart"
 	if isIdentity(s.source) {
 		try += fmt.Sprintf("; if it is certain that it is the same server, which has got another identity or address, UPDATE %s SET source = %s%s in the target",
-			s.state.Tables(), rowstream.Quote(s.source), state.RowsOf(spec))
+			s.state.Tables(), session.Literal(s.source), state.RowsOf(spec))
 	}
 	return fmt.Errorf("resume the copy to %s: its rows came from %s, not from %s at %s%s", spec.Target(), recorded, s.source, s.from.Addr(), try)
 }
@@ -84,7 +84,7 @@ func (s *sourceRecord) adopt(ctx context.Context) error {
 		}
 		err := s.state.Lease.Write(ctx, s.to, func() error {
 			for _, table := range []string{s.state.Follows(), s.state.Cutovers()} {
-				err := state.ExecExact(ctx, s.to, "UPDATE "+table+" SET source = "+rowstream.Quote(s.source)+" WHERE source = "+rowstream.Quote(source))
+				err := state.ExecExact(ctx, s.to, "UPDATE "+table+" SET source = "+session.Literal(s.source)+" WHERE source = "+session.Literal(source))
 				if err != nil && !state.Absent(err) { // absent: nothing was followed
 					return err
 				}
@@ -101,7 +101,7 @@ func (s *sourceRecord) adopt(ctx context.Context) error {
 // adoptRows records the current identity of the source for the tables whose rows came from source.
 func (s *sourceRecord) adoptRows(ctx context.Context, source string) error {
 	for i := range s.o.Tables {
-		if err := state.ExecExact(ctx, s.to, "UPDATE "+s.state.Tables()+" SET source = "+rowstream.Quote(s.source)+state.RowsOf(&s.o.Tables[i])+" AND source = "+rowstream.Quote(source), 0, 1); err != nil {
+		if err := state.ExecExact(ctx, s.to, "UPDATE "+s.state.Tables()+" SET source = "+session.Literal(s.source)+state.RowsOf(&s.o.Tables[i])+" AND source = "+session.Literal(source), 0, 1); err != nil {
 			return err
 		}
 	}
@@ -110,6 +110,6 @@ func (s *sourceRecord) adoptRows(ctx context.Context, source string) error {
 
 // isTarget reports whether the source recorded in the source is this copy's target.
 func (s *sourceRecord) isTarget(ctx context.Context, recorded string) bool {
-	identity, err := rowstream.ServerIdentity(ctx, s.to)
+	identity, err := session.ServerIdentity(ctx, s.to)
 	return err == nil && identity == recorded
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestSourceIdentity resumes copies whose source has another address, and whose source is another server by its identity.
 func TestSourceIdentity(t *testing.T) {
 	p := newPair(t, "ident")
 	sqlExec(t, p.source, "CREATE TABLE a (id INT PRIMARY KEY, n INT)", "INSERT INTO a VALUES (1, 1)")
-	identity, err := rowstream.ServerIdentity(t.Context(), p.source)
+	identity, err := session.ServerIdentity(t.Context(), p.source)
 	if err != nil {
 		t.Fatal(err)
 	}

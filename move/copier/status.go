@@ -10,7 +10,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // A monitor has the status of a run, and what requests to it change.
@@ -232,7 +232,7 @@ func (m *monitor) unequal() int {
 
 // identify records the identities of both sides for the status.
 func (m *monitor) identify(ctx context.Context) error {
-	target, err := rowstream.ServerIdentity(ctx, m.to)
+	target, err := session.ServerIdentity(ctx, m.to)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func createTarget(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) e
 	if t.Create == "" {
 		return nil
 	}
-	for _, sql := range []string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(t.Spec.ToSchema), t.Create} {
+	for _, sql := range []string{"CREATE DATABASE IF NOT EXISTS " + session.Ident(t.Spec.ToSchema), t.Create} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("create %s in the target: %w; or create it yourself and run the same command again", t.Spec.Target(), err)
 		}
@@ -177,7 +177,7 @@ func useOneThread(ctx context.Context, c *mysqlconn.Client) error {
 		return nil
 	}
 	err := session.Set(ctx, c, session.Int("innodb_ddl_threads", 1), session.Int("innodb_parallel_read_threads", 1))
-	if rowstream.IsUnseen(err) { // before MySQL 8.0.27
+	if session.IsUnseen(err) { // before MySQL 8.0.27
 		return nil
 	}
 	return err

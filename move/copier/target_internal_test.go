@@ -3,9 +3,9 @@ package copier
 import (
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestUseOneThread has MySQL build indexes with one thread; of MariaDB nothing is changed.
@@ -24,7 +24,7 @@ func TestUseOneThread(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, v := range tt.variables {
-				if got, err := rowstream.QueryValue(t.Context(), c, "SELECT "+v); err != nil || got != "1" {
+				if got, err := session.QueryValue(t.Context(), c, "SELECT "+v); err != nil || got != "1" {
 					t.Errorf("%s is %s, %v", v, got, err)
 				}
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestVerifyFollowed compares both sides while the source is written to continuously: rows that change during
@@ -27,7 +27,7 @@ func TestVerifyFollowed(t *testing.T) {
 	defer testwait.Group(t, "the writer to stop", &writing)
 	defer stop()
 	writing.Go(func() { // writes all rows except those whose number is a multiple of ten
-		c, err := rowstream.Connect(ctx, root(p.from))
+		c, err := session.Connect(ctx, root(p.from))
 		if err != nil {
 			t.Error(err)
 			return

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -68,7 +70,7 @@ func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	o.BatchBytes = cmp.Or(o.BatchBytes, DefaultFollowBytes)
 	o.PreparedBytes = cmp.Or(o.PreparedBytes, DefaultPreparedBytes)
 	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
-	o.Patience = cmp.Or(o.Patience, rowstream.DefaultPatience)
+	o.Patience = cmp.Or(o.Patience, session.DefaultPatience)
 	if o.ServerID == 0 {
 		o.ServerID = randomServerID()
 	}
@@ -125,7 +127,7 @@ func (d *Direct) namePosition(ctx context.Context, p Position) (named Position, 
 // layOut reads the current columns of the tables. It returns an error for a table that has changed since its
 // description, unless it is described by an earlier definition. Later changes are in the log.
 func (c *changes) layOut(ctx context.Context) error {
-	conn, err := rowstream.Connect(ctx, c.d.Config())
+	conn, err := session.Connect(ctx, c.d.Config())
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (o *FollowOptions) followed(ctx context.Context, conn *mysqlconn.Client, ta
 // connect requests the events after the last group that was read.
 func (c *changes) connect(ctx context.Context) (err error) {
 	at := c.r.position().Place()
-	conn, err := rowstream.Connect(ctx, c.d.Config())
+	conn, err := session.Connect(ctx, c.d.Config())
 	if err == nil {
 		if err = checkLog(ctx, conn, rowstream.Schemas(c.o.Tables)); err == nil {
 			c.events, err = c.dump(ctx, conn)
@@ -221,7 +223,7 @@ func (c *changes) dump(ctx context.Context, conn *mysqlconn.Client) (*mysqlconn.
 		at, known = c.after, gtids{}
 	}
 	if known.mode == mariaGTIDs {
-		settings = append(settings, "SET @slave_connect_state = "+rowstream.Quote(at.GTID)+
+		settings = append(settings, "SET @slave_connect_state = "+session.Literal(at.GTID)+
 			", @slave_gtid_strict_mode = 0, @slave_gtid_ignore_duplicates = 0")
 	}
 	if err := setForDump(ctx, conn, settings); err != nil {
@@ -259,7 +261,7 @@ func dumpSettings(heartbeat time.Duration) []string {
 func setForDump(ctx context.Context, conn *mysqlconn.Client, settings []string) error {
 	for _, sql := range settings {
 		_, err := conn.Exec(ctx, sql)
-		if rowstream.IsUnknownVariable(err) {
+		if session.IsUnknownVariable(err) {
 			continue // a server without checksums
 		}
 		if err != nil {
@@ -420,7 +422,7 @@ func (c *changes) refusal(e *mysqlconn.ServerError) error {
 	switch {
 	case e.Number == errReadingLog:
 		return c.r.stop(StopLogGone, "", "the server cannot read its log from there", tryCopyAgain, e)
-	case rowstream.Denied(e.Number), e.Number == errLogin:
+	case session.Denied(e.Number), e.Number == errLogin:
 		return fmt.Errorf("follow the binary log of %s after %s: %w; if the account's privileges or password were changed: GRANT REPLICATION SLAVE ON *.* TO it, "+
 			"correct option from, and run the same command again: it resumes here", c.d.Addr(), c.r.position().Place(), e)
 	}
@@ -432,19 +434,19 @@ func (c *changes) reconnect(ctx context.Context) error {
 	if c.o.Waiting != nil {
 		defer c.o.Waiting(c.o.Patience)()
 	}
-	return rowstream.Retry(ctx, c.o.Patience, func() error {
+	return retry.Within(ctx, c.o.Patience, func() error {
 		err := c.connect(ctx)
 		switch {
-		case errors.Is(err, rowstream.ErrLogUnseen):
-			return rowstream.Final(c.r.stop(StopSettings, "", "the account may no longer see whether "+c.d.Addr()+" logs all changes",
+		case errors.Is(err, session.ErrLogUnseen):
+			return retry.Final(c.r.stop(StopSettings, "", "the account may no longer see whether "+c.d.Addr()+" logs all changes",
 				"grant it what it has lost, and run the same command again: it resumes here", errors.Unwrap(err)))
 		case IsSetting(err):
-			return rowstream.Final(c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
+			return retry.Final(c.r.stop(StopSettings, "", "the server that was reached again does not log all changes",
 				"have it log them, and copy the tables again if some were made meanwhile", errors.Unwrap(err)))
 		}
 		if refused := new(mysqlconn.ServerError); errors.As(err, &refused) {
 			if refusal := c.refusal(refused); refusal != nil {
-				return rowstream.Final(refusal)
+				return retry.Final(refusal)
 			}
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -43,10 +44,10 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (follo
 	if err == nil && next != len(t.Columns) {
 		err = fmt.Errorf("it has %d columns and was described with %d", next, len(t.Columns))
 	}
-	if err == nil && rowstream.IsMariaDB(c.ServerVersion) && t.Engine != "MEMORY" { // hash indexes of MEMORY have no hidden column
+	if err == nil && session.IsMariaDB(c.ServerVersion) && t.Engine != "MEMORY" { // hash indexes of MEMORY have no hidden column
 		err = f.addHashes(ctx, c)
 	}
-	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && rowstream.IsMariaDB(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
+	if err == nil && strings.HasPrefix(c.ServerVersion, "10.") && session.IsMariaDB(c.ServerVersion) && oldUUIDs(c.ServerVersion) {
 		for i := range t.Columns {
 			if t.Columns[i].Type == "uuid" {
 				err = fmt.Errorf("column %s: MariaDB %s stores UUIDs in a form that its log cannot distinguish; upgrade it to 10.11.5 or later", t.Columns[i].Name, c.ServerVersion)
@@ -120,8 +121,8 @@ func checkSettings(ctx context.Context, c *mysqlconn.Client) error {
 		{"binlog_row_value_options", "", "SET GLOBAL binlog_row_value_options = ''"},
 		{"binlog_order_commits", "1", "SET GLOBAL binlog_order_commits = ON, so that commits are seen in the order in which they are logged"},
 	} {
-		value, err := rowstream.Variable(ctx, c, s.name)
-		if rowstream.IsUnknownVariable(err) {
+		value, err := session.Variable(ctx, c, s.name)
+		if session.IsUnknownVariable(err) {
 			continue // a server without this setting
 		}
 		if err != nil {
@@ -182,8 +183,8 @@ func checkTables(ctx context.Context, c *mysqlconn.Client, tables []*rowstream.T
 
 // logsCascades reports whether the server logs the actions of foreign keys on rows of other tables.
 func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
-	native, err := rowstream.Variable(ctx, c, "innodb_native_foreign_keys")
-	if rowstream.IsUnknownVariable(err) {
+	native, err := session.Variable(ctx, c, "innodb_native_foreign_keys")
+	if session.IsUnknownVariable(err) {
 		return false, nil
 	}
 	return native == "0", err
@@ -193,7 +194,7 @@ func logsCascades(ctx context.Context, c *mysqlconn.Client) (bool, error) {
 func checkCascades(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) error {
 	var refused []string
 	_, err := c.Query(ctx, "SELECT CONSTRAINT_NAME, CONCAT(' (ON DELETE ', DELETE_RULE, ' ON UPDATE ', UPDATE_RULE, ')') FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-		" WHERE CONSTRAINT_SCHEMA = "+rowstream.SchemaText(t.Schema)+" AND TABLE_NAME = "+rowstream.SchemaText(t.Name)+
+		" WHERE CONSTRAINT_SCHEMA = "+session.SchemaText(t.Schema)+" AND TABLE_NAME = "+session.SchemaText(t.Name)+
 		" AND (DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION')) ORDER BY 1", func(row mysqlwire.TextRow) error {
 		name := string(row[0])
 		i := slices.IndexFunc(t.Cascades, func(k rowstream.Cascade) bool { return k.Key.Name == name })
@@ -260,9 +261,9 @@ const tryCopyAgain = "copy the tables again with option restart; before, if the 
 func (d *Direct) CurrentPosition(ctx context.Context) (Position, error) {
 	var text string
 	err := d.Use(ctx, func(c *mysqlconn.Client) (err error) {
-		text, err = rowstream.ReadPosition(ctx, c)
+		text, err = session.ReadPosition(ctx, c)
 		switch {
-		case rowstream.IsUnseen(err):
+		case session.IsUnseen(err):
 			return fmt.Errorf("%w: GRANT REPLICATION CLIENT (MariaDB: BINLOG MONITOR) ON *.* to the account", err)
 		case err == nil && text == "":
 			return errors.New("the server has no binary log: start it with --log-bin")

@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // withGTID adds the GTID at a position, on MariaDB. It leaves the position unchanged if the server has no
 // GTID, or if the account may not read the log.
 func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p Position) (_ Position, err error) {
-	if p.File == "" || p.GTID != "" || !rowstream.IsMariaDB(c.ServerVersion) {
+	if p.File == "" || p.GTID != "" || !session.IsMariaDB(c.ServerVersion) {
 		return p, nil
 	}
 	p.GTID, err = gtidAt(ctx, c, p)
 	if err == nil && p.GTID == "" {
 		p.GTID, err = scanGTID(ctx, cfg, c, p)
 	}
-	if rowstream.IsUnseen(err) {
+	if session.IsUnseen(err) {
 		err = nil // file and offset are sufficient
 	}
 	return p, err
@@ -31,7 +31,7 @@ func withGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 // empty before the first transaction, and if the file has an event before the position that is larger than
 // max_allowed_packet.
 func gtidAt(ctx context.Context, c *mysqlconn.Client, p Position) (gtid string, err error) {
-	return rowstream.QueryValue(ctx, c, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.Quote(p.File), p.Offset))
+	return session.QueryValue(ctx, c, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", session.Literal(p.File), p.Offset))
 }
 
 // scanGTID returns the GTID at a position: that at the start of the file, plus the transactions from there
@@ -48,7 +48,7 @@ func scanGTID(ctx context.Context, cfg mysqlconn.Config, c *mysqlconn.Client, p 
 	if err != nil {
 		return fail(err)
 	}
-	conn, err := rowstream.Connect(ctx, cfg)
+	conn, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return fail(err)
 	}

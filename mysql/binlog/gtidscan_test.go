@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestGTIDBehindWideEvent has events in the log larger than max_allowed_packet, after which MariaDB returns
@@ -15,7 +15,7 @@ import (
 func TestGTIDBehindWideEvent(t *testing.T) {
 	server := testmysql.Start(t, testmysql.WithBinlog(), testmysql.WithArgs("--max-allowed-packet=1M"))
 	cfg := mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password, Capabilities: mysqlwire.CapLocalFiles}
-	c, err := rowstream.Connect(t.Context(), cfg)
+	c, err := session.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,14 +28,14 @@ func TestGTIDBehindWideEvent(t *testing.T) {
 			}
 		}
 	}
-	if !rowstream.IsMariaDB(c.ServerVersion) {
+	if !session.IsMariaDB(c.ServerVersion) {
 		t.Skip("the GTIDs of MySQL need no position in a file")
 	}
 	exec("CREATE DATABASE wide", "CREATE TABLE wide.t (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)",
 		"INSERT INTO wide.t VALUES (1, REPEAT('a', 900000), REPEAT('b', 900000))")
 	check := func(server bool) {
 		t.Helper()
-		text, err := rowstream.CurrentPosition(t.Context(), c)
+		text, err := session.CurrentPosition(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

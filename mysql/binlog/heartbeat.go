@@ -13,7 +13,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 const (
@@ -75,7 +74,7 @@ func (d *Direct) beat(ctx context.Context, h Heartbeat) error {
 	}
 	for _, s := range h.Schemas {
 		if err := d.beats.write(ctx, s, h); err != nil {
-			if refused := new(mysqlconn.ServerError); !rowstream.IsRefusal(err) || errors.As(err, &refused) && rowstream.Denied(refused.Number) { // it is lost, of another server now, or from before a GRANT
+			if refused := new(mysqlconn.ServerError); !session.IsRefusal(err) || errors.As(err, &refused) && session.Denied(refused.Number) { // it is lost, of another server now, or from before a GRANT
 				d.beats.close()
 			}
 			return err
@@ -125,7 +124,7 @@ func (d *Direct) DeleteHeartbeat(ctx context.Context, h Heartbeat) error {
 	return errors.Join(all...)
 }
 
-func beatTable(schema string) string { return rowstream.Ident(schema) + "." + HeartbeatTable }
+func beatTable(schema string) string { return session.Ident(schema) + "." + HeartbeatTable }
 
 func (b *beatWriter) close() {
 	if b.c != nil {
@@ -136,7 +135,7 @@ func (b *beatWriter) close() {
 
 // beatSQL returns the statement that writes a heartbeat.
 func beatSQL(schema string, h Heartbeat) string {
-	return "REPLACE INTO " + beatTable(schema) + " VALUES (" + rowstream.Quote(h.Copy) + ", " + rowstream.Quote(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
+	return "REPLACE INTO " + beatTable(schema) + " VALUES (" + session.Literal(h.Copy) + ", " + session.Literal(heartbeatToken(h.Run, h.Number)) + ", UTC_TIMESTAMP(6))"
 }
 
 // createBeatTable returns the statement that creates the table of heartbeats.
@@ -184,7 +183,7 @@ func beatError(err error, schema string) error {
 		return nil
 	case errors.As(err, &refused) && refused.Number == errReadOnly:
 		return fmt.Errorf("write a heartbeat to %s: %w: %w", beatTable(schema), ErrReadOnly, err)
-	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
+	case errors.As(err, &refused) && session.Denied(refused.Number):
 		return fmt.Errorf("write a heartbeat to %s: %w; GRANT CREATE, INSERT, SELECT, DELETE, DROP ON %s TO the user, or use the weaker option heartbeat=off",
 			beatTable(schema), err, beatTable(schema))
 	}
@@ -194,7 +193,7 @@ func beatError(err error, schema string) error {
 // remove deletes a copy's row, and the table if no other copy has written to it recently. A copy that writes
 // its next heartbeat at the same time creates it again.
 func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
-	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+rowstream.Quote(name)+
+	_, err := b.c.Exec(ctx, "DELETE FROM "+beatTable(schema)+" WHERE copy = "+session.Literal(name)+
 		fmt.Sprintf(" OR written < UTC_TIMESTAMP(6) - INTERVAL %d SECOND", beatStale))
 	var refused *mysqlconn.ServerError
 	if errors.As(err, &refused) && refused.Number == errNoSuchTable {
@@ -218,7 +217,7 @@ func (b *beatWriter) remove(ctx context.Context, schema, name string) error {
 func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*mysqlconn.Client, error) {
 	seen := []string{cfg.Addr}
 	for {
-		c, err := rowstream.Connect(ctx, cfg, session.Int("lock_wait_timeout", beatLockWait), session.Int("innodb_lock_wait_timeout", beatLockWait))
+		c, err := session.Connect(ctx, cfg, session.Int("lock_wait_timeout", beatLockWait), session.Int("innodb_lock_wait_timeout", beatLockWait))
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +239,7 @@ func connectBeat(ctx context.Context, cfg mysqlconn.Config, onReplica bool) (*my
 
 // primaryOf returns the address of the server that a server replicates from, empty if it is a primary.
 func primaryOf(ctx context.Context, c *mysqlconn.Client, onReplica bool) (string, error) {
-	l, err := rowstream.ReadLogging(ctx, c)
+	l, err := session.ReadLogging(ctx, c)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
@@ -162,7 +163,7 @@ func testHeartbeat(t *testing.T, server *testmysql.Server) {
 
 	// The log is reset, and becomes longer than the position.
 	reset := "RESET MASTER"
-	if !rowstream.IsMariaDB(testrows.Connect(t, testrows.Root(server)).ServerVersion) {
+	if !session.IsMariaDB(testrows.Connect(t, testrows.Root(server)).ServerVersion) {
 		reset = "RESET BINARY LOGS AND GTIDS"
 	}
 	_ = r.changes.Close()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // checkLog returns an error if the binary log of a server may lack changes of tables in the schemas, or has
@@ -16,7 +16,7 @@ func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error 
 	if err := checkSettings(ctx, c); err != nil {
 		return err
 	}
-	l, err := rowstream.ReadLogging(ctx, c)
+	l, err := session.ReadLogging(ctx, c)
 	if err == nil {
 		err = l.CheckLogged(schemas)
 	}
@@ -29,7 +29,7 @@ func checkLog(ctx context.Context, c *mysqlconn.Client, schemas []string) error 
 // checkSessions returns an error for a session that logs in another format than the server's default. MySQL
 // shows sessions to users with sufficient privileges; MariaDB shows none.
 func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
-	if rowstream.IsMariaDB(c.ServerVersion) {
+	if session.IsMariaDB(c.ServerVersion) {
 		return nil
 	}
 	var wrong error
@@ -42,7 +42,7 @@ func checkSessions(ctx context.Context, c *mysqlconn.Client) error {
 		}
 		return nil
 	})
-	if rowstream.IsUnseen(err) {
+	if session.IsUnseen(err) {
 		return nil // the user may not see them: the log shows it later
 	}
 	return errors.Join(err, wrong)
@@ -58,5 +58,5 @@ func refuseSetting(format string, a ...any) error { return settingError{fmt.Erro
 // IsSetting reports whether an error concerns the configuration of a server, so that retrying does not help.
 func IsSetting(err error) bool {
 	var setting settingError
-	return errors.As(err, &setting) || errors.Is(err, rowstream.ErrNotLogged)
+	return errors.As(err, &setting) || errors.Is(err, session.ErrNotLogged)
 }

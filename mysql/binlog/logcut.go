@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A killed server may leave a log file that ends within a transaction: within an event, which the server
@@ -79,7 +79,7 @@ func (c *changes) skipCut(ctx context.Context, e *mysqlconn.ServerError) error {
 	unproven := func(what string) error {
 		return c.r.stop(StopLogGone, "", fmt.Sprintf("the log file %s ends within an event: %s", file, what), "copy the tables again (option restart)", e)
 	}
-	conn, err := rowstream.Connect(ctx, c.d.Config())
+	conn, err := session.Connect(ctx, c.d.Config())
 	if err != nil {
 		return nil //nolint:nilerr // it is tried again after the connection was made again
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
@@ -50,7 +51,7 @@ func TestUnloggedChanges(t *testing.T) {
 	}
 	refused := func(what string, err error, text string) {
 		t.Helper()
-		if !errors.Is(err, rowstream.ErrNotLogged) || !strings.Contains(err.Error(), text) {
+		if !errors.Is(err, session.ErrNotLogged) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: error %v, want one about %q", what, err, text)
 		}
 	}
@@ -60,7 +61,7 @@ func TestUnloggedChanges(t *testing.T) {
 	refused("a snapshot of it over several connections", snapshot(2, hidden), "option workers 1")
 	accepted("a snapshot over one", snapshot(1, hidden))
 
-	if _, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: hidden}); !errors.Is(err, rowstream.ErrNotLogged) {
+	if _, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: hidden}); !errors.Is(err, session.ErrNotLogged) {
 		t.Errorf("follow without checks before: %v, want it refused", err)
 	}
 	changes, err := d.Follow(t.Context(), binlog.FollowOptions{From: now, Tables: shown})

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // A Position is a position in a server's binary log, between transactions. The zero value is no position.
@@ -41,8 +41,8 @@ func ParsePosition(text string) (Position, error) {
 		}
 		fields = fields[:n-1]
 	}
-	if n := len(fields); n > 0 && strings.HasPrefix(fields[n-1], rowstream.GTIDMark) {
-		p.GTID = strings.TrimPrefix(fields[n-1], rowstream.GTIDMark)
+	if n := len(fields); n > 0 && strings.HasPrefix(fields[n-1], session.GTIDMark) {
+		p.GTID = strings.TrimPrefix(fields[n-1], session.GTIDMark)
 		if p.GTID == "" {
 			return Position{}, fmt.Errorf("position %q of a binary log: its GTID is empty", text)
 		}
@@ -77,7 +77,7 @@ func (p Position) String() string {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(rowstream.GTIDMark + p.GTID)
+		b.WriteString(session.GTIDMark + p.GTID)
 	}
 	if p.Heartbeat != "" && b.Len() > 0 {
 		b.WriteString(" " + beatMark + p.Heartbeat)

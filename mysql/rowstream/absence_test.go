@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -30,7 +30,7 @@ func TestNoErrorIsAbsence(t *testing.T) {
 			}
 			proxy := testproxy.StartFaulty(t, server.Addr)
 			cfg.Addr, cfg.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
-			identity, err := rowstream.ServerIdentity(t.Context(), c)
+			identity, err := session.ServerIdentity(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,21 +90,5 @@ func TestSnapshotXADenied(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestIsUnseen lists the errors that are absences or denials.
-func TestIsUnseen(t *testing.T) {
-	for number, want := range map[mysqlwire.Errno]bool{
-		1193: true, 1146: true, 1109: true, 1054: true, 1305: true, // missing
-		1044: true, 1142: true, 1227: true, // denied
-		1030: false, 1064: false, 1105: false, 1205: false, 1213: false, 1317: false, 2013: false,
-	} {
-		if err := error(&mysqlconn.ServerError{Number: number}); rowstream.IsUnseen(err) != want {
-			t.Errorf("%d: %v, want %v", number, !want, want)
-		}
-	}
-	if rowstream.IsUnseen(nil) || rowstream.IsUnseen(errors.New("lost")) {
-		t.Error("no error of a server is an absence")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // A Cascade is a foreign key that changes rows of its table when the rows they refer to are deleted or change
@@ -172,7 +174,7 @@ func (t *Table) uniqueOver(columns []string) bool {
 		for _, name := range columns {
 			if !slices.ContainsFunc(k.Parts, func(part string) bool {
 				part = strings.TrimSuffix(strings.TrimSuffix(part, " ASC"), " DESC")
-				return strings.EqualFold(part, Ident(name))
+				return strings.EqualFold(part, session.Ident(name))
 			}) {
 				return false
 			}
@@ -193,12 +195,12 @@ func (t *Table) uniqueExpression() bool {
 func (c *Cascade) setNull(table string, t *Table) string {
 	var set []string
 	for _, name := range c.Key.Columns {
-		set = append(set, Ident(name)+"=NULL")
+		set = append(set, session.Ident(name)+"=NULL")
 	}
 	for _, line := range CreateLines(t.Create) {
 		name, rest, ok := cutIdent(strings.TrimPrefix(line, "  "))
 		if ok && strings.Contains(strings.ToUpper(rest), " ON UPDATE ") {
-			set = append(set, Ident(name)+"="+Ident(name))
+			set = append(set, session.Ident(name)+"="+session.Ident(name))
 		}
 	}
 	return "UPDATE " + table + " SET " + strings.Join(set, ",") + " WHERE "

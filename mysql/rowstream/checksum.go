@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -148,7 +149,7 @@ var errLoopLeft = errors.New("the loop over the rows has ended")
 // CheckSums returns an error if a server cannot compute checksums: without SHA-256 its sums are NULL for all
 // rows. (MySQL removed MD5 and SHA1 in 9.6.)
 func CheckSums(ctx context.Context, c *mysqlconn.Client) error {
-	got, err := QueryValue(ctx, c, "SELECT SHA2('', 256)")
+	got, err := session.QueryValue(ctx, c, "SELECT SHA2('', 256)")
 	if err == nil && got != "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" {
 		err = fmt.Errorf("it says that the SHA-256 of nothing is %q", got)
 	}
@@ -169,15 +170,15 @@ func (t *Table) sumExpr(o SumOptions) string {
 		}
 		c := t.columnOf(i)
 		if c.Nullable {
-			nulls = append(nulls, "ISNULL("+Ident(c.Name)+")")
+			nulls = append(nulls, "ISNULL("+session.Ident(c.Name)+")")
 		}
 		switch c.sumForm() {
 		case sumDigest:
-			parts = append(parts, "SHA2("+Ident(c.Name)+", 256)")
+			parts = append(parts, "SHA2("+session.Ident(c.Name)+", 256)")
 		case sumMeasured:
-			parts = append(parts, "LENGTH("+Ident(c.Name)+")", "CAST("+Ident(c.Name)+" AS BINARY)")
+			parts = append(parts, "LENGTH("+session.Ident(c.Name)+")", "CAST("+session.Ident(c.Name)+" AS BINARY)")
 		case sumDouble:
-			parts = append(parts, doubleParts(Ident(c.Name))...)
+			parts = append(parts, doubleParts(session.Ident(c.Name))...)
 		default:
 			parts = append(parts, c.keyExpr())
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -38,7 +39,7 @@ func (t *Table) keyOrder() string {
 func (t *Table) order(reverse bool) string {
 	names := make([]string, len(t.Key))
 	for i, k := range t.Key {
-		names[i] = Ident(t.Columns[k].Name)
+		names[i] = session.Ident(t.Columns[k].Name)
 		if t.descends(i) != reverse {
 			names[i] += " DESC"
 		}
@@ -74,7 +75,7 @@ func (t *Table) bound(op string, tuple mysqlwire.TextRow) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		name := Ident(c.Name)
+		name := session.Ident(c.Name)
 		if i == 0 && len(t.Key) > 1 {
 			fmt.Fprintf(&b, "%s %s= %s AND (", name, t.side(strict, i), v)
 		}
@@ -105,7 +106,7 @@ func (t *Table) KeyIs(tuple mysqlwire.TextRow) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		parts[i] = Ident(t.Columns[k].Name) + " = " + v
+		parts[i] = session.Ident(t.Columns[k].Name) + " = " + v
 	}
 	return strings.Join(parts, " AND "), nil
 }
@@ -149,7 +150,7 @@ func (t *Table) forceIndex() string {
 	if t.KeyName == "" {
 		return ""
 	}
-	return " FORCE INDEX (" + Ident(t.KeyName) + ")"
+	return " FORCE INDEX (" + session.Ident(t.KeyName) + ")"
 }
 
 // SelectChunk returns the statement that reads a chunk's rows.
@@ -227,7 +228,7 @@ func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 	if len(k.t.Key) != 1 || k.t.Columns[k.t.Key[0]].kind() != kindInteger {
 		return nil
 	}
-	name := Ident(k.t.Columns[k.t.Key[0]].Name)
+	name := session.Ident(k.t.Columns[k.t.Key[0]].Name)
 	var bounds mysqlwire.TextRow
 	if _, err := c.Query(ctx, "SELECT MIN("+name+"), MAX("+name+") FROM "+k.t.SQLName(), func(row mysqlwire.TextRow) error {
 		bounds = mysqlwire.TextRow{[]byte(string(row[0])), []byte(string(row[1]))}

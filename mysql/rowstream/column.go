@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // A Column is a column of a table, as described by information_schema.
@@ -73,11 +75,11 @@ func (c *Column) kind() kind { return kinds[c.Type] }
 func (c *Column) ReadExpr() string {
 	switch c.kind() {
 	case kindFloat:
-		return Ident(c.Name) + "*1e0" // + 0e0 would lose the sign of -0
+		return session.Ident(c.Name) + "*1e0" // + 0e0 would lose the sign of -0
 	case kindOrdinal:
-		return "CAST(" + Ident(c.Name) + " AS SIGNED)" // + 0 would make a double of it in MySQL, of 53 bits
+		return "CAST(" + session.Ident(c.Name) + " AS SIGNED)" // + 0 would make a double of it in MySQL, of 53 bits
 	}
-	return Ident(c.Name)
+	return session.Ident(c.Name)
 }
 
 // writeWrap returns the SQL around a value of ReadExpr that is written to the column.
@@ -106,12 +108,12 @@ func LoadColumns(columns []Column) (list, set string) {
 		c := &columns[i]
 		w := c.writeWrap()
 		if w == (Wrap{}) && (!wraps || !c.Auto) {
-			names = append(names, Ident(c.Name))
+			names = append(names, session.Ident(c.Name))
 			continue
 		}
 		v := fmt.Sprintf("@v%d", i)
 		names = append(names, v)
-		sets = append(sets, Ident(c.Name)+" = "+w.Before+v+w.After)
+		sets = append(sets, session.Ident(c.Name)+" = "+w.Before+v+w.After)
 	}
 	if len(sets) > 0 {
 		set = " SET " + strings.Join(sets, ", ")
@@ -125,7 +127,7 @@ func InsertColumns(columns []Column) (list string, wraps []Wrap) {
 	names := make([]string, len(columns))
 	wraps = make([]Wrap, len(columns))
 	for i := range columns {
-		names[i] = Ident(columns[i].Name)
+		names[i] = session.Ident(columns[i].Name)
 		wraps[i] = columns[i].writeWrap()
 	}
 	return "(" + strings.Join(names, ", ") + ")", wraps
@@ -138,7 +140,7 @@ func (c *Column) keyable() bool { return c.kind() != kindOrdinal && c.kind() != 
 // keyExpr returns the SELECT expression for a key value in the form of keyLiteral.
 func (c *Column) keyExpr() string {
 	if c.kind() == kindBit {
-		return Ident(c.Name) + "+0"
+		return session.Ident(c.Name) + "+0"
 	}
 	return c.ReadExpr()
 }
@@ -160,7 +162,7 @@ func (c *Column) keyLiteral(v []byte) (string, error) {
 	case kindName:
 		return fmt.Sprintf("_latin1 x'%x'", v), nil
 	}
-	return string(AppendQuoted(nil, v)), nil
+	return string(session.AppendLiteral(nil, v)), nil
 }
 
 // maxBytes returns how many bytes a value has at most in a row; 0: the type has no small bound.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -82,7 +83,7 @@ func utf8Text(expr string) string { return "CONVERT(CAST(" + expr + " AS CHAR) U
 func asText(from, to *Column) Conversion {
 	return Conversion{
 		Write: Wrap{Before: "CONVERT(", After: " USING utf8mb4)"},
-		From:  utf8Text(Ident(from.Name)), To: "CONVERT(" + Ident(to.Name) + " USING utf8mb4)",
+		From:  utf8Text(session.Ident(from.Name)), To: "CONVERT(" + session.Ident(to.Name) + " USING utf8mb4)",
 	}
 }
 
@@ -90,7 +91,7 @@ func asText(from, to *Column) Conversion {
 func textual(c *Column) bool { return c.kind() == kindText && c.Type != "char" }
 
 func convertNumber(from, to *Column) (c Conversion, err error) {
-	s, t := Ident(from.Name), Ident(to.Name)
+	s, t := session.Ident(from.Name), session.Ident(to.Name)
 	integer := from.kind() == kindInteger || from.Type == "year"
 	switch {
 	case from.kind() == kindBit || from.kind() == kindName || to.Type == "year":
@@ -126,7 +127,7 @@ func castBoth(s, t, as string) Conversion {
 }
 
 func convertText(from, to *Column) (c Conversion, err error) {
-	s, t := Ident(from.Name), Ident(to.Name)
+	s, t := session.Ident(from.Name), session.Ident(to.Name)
 	var wrap Wrap
 	switch {
 	case from.kind() == kindText:
@@ -175,7 +176,7 @@ func geometric(c *Column) bool {
 }
 
 func convertTemporal(from, to *Column) (c Conversion, err error) {
-	s, t := Ident(from.Name), Ident(to.Name)
+	s, t := session.Ident(from.Name), session.Ident(to.Name)
 	if textual(to) {
 		c = asText(from, to)
 		c.UTC = from.Type == "timestamp"
@@ -211,7 +212,7 @@ func fraction(c *Column) int {
 }
 
 func convertOrdinal(from, to *Column) (c Conversion, err error) {
-	s, t := Ident(from.Name), Ident(to.Name)
+	s, t := session.Ident(from.Name), session.Ident(to.Name)
 	members, err := membersOf(from.FullType)
 	if err != nil {
 		return c, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -28,7 +29,7 @@ func (k *ForeignKey) Acts() bool {
 // Definition returns the key as a part of ALTER TABLE … ADD. referred is the name of the referenced table in
 // SQL.
 func (k *ForeignKey) Definition(referred string) string {
-	sql := "CONSTRAINT " + Ident(k.Name) + " FOREIGN KEY (" + Idents(k.Columns) + ") REFERENCES " + referred + " (" + Idents(k.Referred) + ")"
+	sql := "CONSTRAINT " + session.Ident(k.Name) + " FOREIGN KEY (" + session.Idents(k.Columns) + ") REFERENCES " + referred + " (" + session.Idents(k.Referred) + ")"
 	if k.OnDelete != "" {
 		sql += " ON DELETE " + k.OnDelete
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
@@ -92,7 +93,7 @@ func TestEachStatementFails(t *testing.T) {
 			}
 			proxy := testproxy.StartFaulty(t, server.Addr)
 			cfg.Addr, cfg.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
-			identity, err := rowstream.ServerIdentity(t.Context(), c)
+			identity, err := session.ServerIdentity(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +112,7 @@ func TestEachStatementFails(t *testing.T) {
 			}
 			on := func(do func(ctx context.Context, c *mysqlconn.Client) error) func(context.Context) error {
 				return func(ctx context.Context) error {
-					c, err := rowstream.Connect(ctx, cfg)
+					c, err := session.Connect(ctx, cfg)
 					if err != nil {
 						return err
 					}
@@ -159,27 +160,27 @@ func TestEachStatementFails(t *testing.T) {
 					return errors.Join(err, d.Close())
 				},
 				"logging": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					l, err := rowstream.ReadLogging(ctx, c)
+					l, err := session.ReadLogging(ctx, c)
 					if err == nil {
 						err = errors.Join(l.CheckLogged([]string{"d"}), l.ChannelsErr)
 					}
 					return err
 				}),
 				"same server": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					same, err := rowstream.IsServer(ctx, c, cfg, cfg.Addr)
+					same, err := session.IsServer(ctx, c, cfg, cfg.Addr)
 					if err == nil && !same {
 						err = errIncomplete
 					}
 					return err
 				}),
 				"limits": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					err := rowstream.LimitLocks(ctx, c, time.Second, time.Minute)
+					err := session.LimitLocks(ctx, c, time.Second, time.Minute)
 					if err == nil {
 						err = rowstream.CheckSums(ctx, c)
 					}
 					exists := false
 					if err == nil {
-						_, exists, err = rowstream.SessionState(ctx, c, strconv.FormatUint(uint64(c.ConnectionID), 10))
+						_, exists, err = session.State(ctx, c, strconv.FormatUint(uint64(c.ConnectionID), 10))
 					}
 					if err == nil && !exists {
 						err = errIncomplete
@@ -187,7 +188,7 @@ func TestEachStatementFails(t *testing.T) {
 					return err
 				}),
 				"watchdog": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					w, err := rowstream.OpenWatchdog(ctx, cfg, c)
+					w, err := session.OpenWatchdog(ctx, cfg, c)
 					if err != nil {
 						return err
 					}
@@ -195,8 +196,8 @@ func TestEachStatementFails(t *testing.T) {
 					return w.Start(ctx, time.Hour)
 				}),
 				"in a snapshot": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					return rowstream.InSnapshot(ctx, c, func() error {
-						n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM d.dense")
+					return session.InSnapshot(ctx, c, func() error {
+						n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM d.dense")
 						if err == nil && n != strconv.Itoa(rows) {
 							err = errIncomplete
 						}
@@ -204,10 +205,10 @@ func TestEachStatementFails(t *testing.T) {
 					})
 				}),
 				"position": on(func(ctx context.Context, c *mysqlconn.Client) error {
-					here, err := rowstream.CurrentPosition(ctx, c)
+					here, err := session.CurrentPosition(ctx, c)
 					seen := ""
 					if err == nil {
-						seen, err = rowstream.ReadPosition(ctx, c)
+						seen, err = session.ReadPosition(ctx, c)
 					}
 					if err == nil && (here == "" || seen == "") {
 						err = errIncomplete

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -107,7 +108,7 @@ func TestKeyOrders(t *testing.T) {
 			seed := testseed.New(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			s := testmysql.StartOrSkip(t, opts...)
-			c, err := Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+			c, err := session.Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 			if err != nil {
 				t.Fatal(err)
 			}

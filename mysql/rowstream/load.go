@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
@@ -124,28 +125,6 @@ func loadSpecial(v []byte) int {
 // zeroBytes returns a word with the high bit of the lowest zero byte of w set, and no bit below it.
 func zeroBytes(w uint64) uint64 { return (w - ones) & ^w & highs }
 
-// AppendQuoted appends v as a binary literal, independent of character sets and of NO_BACKSLASH_ESCAPES:
-// _binary'…' if nothing in v needs an escape, x'…' otherwise. It does not allocate if dst has enough
-// capacity.
-func AppendQuoted(dst, v []byte) []byte {
-	if plainLiteral(v) {
-		dst = append(dst, "_binary'"...)
-		dst = append(dst, v...)
-		return append(dst, '\'')
-	}
-	return append(appendHex(append(dst, "x'"...), v), '\'')
-}
-
-// plainLiteral reports whether v needs no escape between quotes: printable ASCII without quote and backslash.
-func plainLiteral(v []byte) bool {
-	for _, c := range v {
-		if c < ' ' || c > '~' || c == '\'' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // AppendInsert appends one INSERT or REPLACE with as many rows as fit: head, which ends in VALUES, then rows
 // of b from offset at, up to limit bytes or the batch's end. It returns the statement, the offset of the next
 // row, and the number of rows: 0 if the first does not fit. It does not allocate if dst has enough capacity.
@@ -194,7 +173,7 @@ func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
 	if v == nil {
 		dst = append(dst, "NULL"...)
 	} else {
-		dst = AppendQuoted(dst, v)
+		dst = session.AppendLiteral(dst, v)
 	}
 	return append(dst, w.After...)
 }
@@ -203,7 +182,7 @@ func appendWrapped(dst, v []byte, values []Wrap, i int) []byte {
 func LiteralSize(row mysqlwire.TextRow) int {
 	size := 64 * len(row)
 	for _, v := range row {
-		if size += len(v); !plainLiteral(v) {
+		if size += len(v); !session.IsPlain(v) {
 			size += len(v)
 		}
 	}

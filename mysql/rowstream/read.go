@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/tick"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -136,7 +137,7 @@ func (r *reader) count(ctx context.Context, t *Table, c Chunk, where string) err
 	if err != nil {
 		return err
 	}
-	n, err := QueryValue(ctx, r.s.clients[r.worker], "SELECT COUNT(*) FROM "+t.SQLName()+t.forceIndex()+conditions)
+	n, err := session.QueryValue(ctx, r.s.clients[r.worker], "SELECT COUNT(*) FROM "+t.SQLName()+t.forceIndex()+conditions)
 	if err != nil {
 		return fmt.Errorf("count the rows: %w", err)
 	}

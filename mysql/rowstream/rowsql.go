@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
@@ -70,7 +71,7 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 			k.intro, k.hex = "_latin1'", "_latin1 x'"
 		}
 		if len(key) > 1 {
-			k.equal = []string{"(", " AND "}[min(i, 1)] + Ident(c.Name) + "="
+			k.equal = []string{"(", " AND "}[min(i, 1)] + session.Ident(c.Name) + "="
 		}
 		s.exact = s.exact && c.Exact()
 		s.key = append(s.key, k)
@@ -79,7 +80,7 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 	case 0:
 		return nil, fmt.Errorf("table %s has no key among its columns", table)
 	case 1:
-		s.deleteHead += Ident(columns[key[0]].Name) + " IN ("
+		s.deleteHead += session.Ident(columns[key[0]].Name) + " IN ("
 		s.deleteTail = ")"
 	}
 	return s, nil
@@ -210,12 +211,12 @@ func (k *keySQL) appendValue(dst, v []byte) []byte {
 			n = n<<8 | uint64(b)
 		}
 		return strconv.AppendUint(dst, n, 10)
-	case k.intro != k.hex && plainLiteral(v):
+	case k.intro != k.hex && session.IsPlain(v):
 		dst = append(dst, k.intro...)
 		dst = append(dst, v...)
 		return append(dst, '\'')
 	}
-	return append(appendHex(append(dst, k.hex...), v), '\'')
+	return append(session.AppendHex(append(dst, k.hex...), v), '\'')
 }
 
 // numberText reports whether v may appear without quotes in a statement.

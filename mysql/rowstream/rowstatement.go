@@ -1,6 +1,9 @@
 package rowstream
 
-import "github.com/taredb/tare/mysql/mysqlwire"
+import (
+	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/mysql/mysqlwire"
+)
 
 // streamPiece is the number of bytes of a value after which a streamed statement is written.
 const streamPiece = 64 << 10
@@ -35,7 +38,7 @@ func valuesSize(row mysqlwire.TextRow, values []Wrap) int {
 		switch {
 		case v == nil:
 			size += len("NULL")
-		case plainLiteral(v):
+		case session.IsPlain(v):
 			size += len("_binary''") + len(v)
 		default:
 			size += len("x''") + 2*len(v)
@@ -57,7 +60,7 @@ func streamValues(dst []byte, row mysqlwire.TextRow, values []Wrap, write func([
 			w = values[i]
 		}
 		dst = append(dst, w.Before...)
-		if plain := plainLiteral(v); plain {
+		if plain := session.IsPlain(v); plain {
 			dst = append(dst, "_binary'"...)
 			for len(v) > 0 {
 				n := min(len(v), streamPiece)
@@ -72,7 +75,7 @@ func streamValues(dst []byte, row mysqlwire.TextRow, values []Wrap, write func([
 			dst = append(dst, "x'"...)
 			for len(v) > 0 {
 				n := min(len(v), streamPiece/2)
-				dst = appendHex(dst, v[:n])
+				dst = session.AppendHex(dst, v[:n])
 				v = v[n:]
 				if err := write(dst); err != nil {
 					return dst[:0], err
@@ -84,13 +87,4 @@ func streamValues(dst []byte, row mysqlwire.TextRow, values []Wrap, write func([
 	}
 	dst = append(dst, ')')
 	return dst[:0], write(dst)
-}
-
-// appendHex appends the hexadecimal digits of v.
-func appendHex(dst, v []byte) []byte {
-	const digits = "0123456789abcdef"
-	for _, c := range v {
-		dst = append(dst, digits[c>>4], digits[c&15])
-	}
-	return dst
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -16,7 +17,8 @@ type Server interface {
 	// Addr returns the server's address, for messages and to distinguish servers.
 	Addr() string
 
-	// Identity returns the ServerIdentity of the server.
+	// Identity returns an identifier of the server that is independent of its address: MySQL's server_uuid, and
+	// MariaDB's server_uid, or its host and port where it has none. A copy of a data directory may have that of the original.
 	Identity(ctx context.Context) (string, error)
 
 	// Describe returns the description of a table.
@@ -86,7 +88,7 @@ type Direct struct {
 
 // OpenDirect connects to a server.
 func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
-	c, err := Connect(ctx, cfg)
+	c, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +136,15 @@ func (d *Direct) Describe(ctx context.Context, schema, name string) (t *Table, e
 	return t, err
 }
 
+// Identity identifies the server.
+func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
+	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
+		identity, err = session.ServerIdentity(ctx, c)
+		return err
+	})
+	return identity, err
+}
+
 // Ping returns an error if the server does not respond.
 func (d *Direct) Ping(ctx context.Context) error {
 	return d.Use(ctx, func(*mysqlconn.Client) error { return nil })
@@ -146,7 +157,7 @@ func (d *Direct) connect(ctx context.Context) error {
 		d.c = nil
 	}
 	if d.c == nil {
-		c, err := Connect(ctx, d.cfg)
+		c, err := session.Connect(ctx, d.cfg)
 		if err != nil {
 			return err
 		}

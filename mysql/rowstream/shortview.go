@@ -23,8 +23,8 @@ var ErrAltered = errors.New("it has been altered since it was described")
 
 // readIdentity is ServerIdentity; empty if the server has none.
 func readIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
-	identity, err := ServerIdentity(ctx, c)
-	if IsUnknownVariable(err) {
+	identity, err := session.ServerIdentity(ctx, c)
+	if session.IsUnknownVariable(err) {
 		return "", nil
 	}
 	return identity, err
@@ -183,7 +183,7 @@ type shortView struct {
 // ShortView implements Server.
 func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit time.Duration) (_ View, err error) {
 	// The server ends the transaction if this process cannot: see cut.
-	c, err := Connect(ctx, d.cfg, session.Seconds("wait_timeout", 2*limit), session.Seconds("net_write_timeout", 2*limit))
+	c, err := session.Connect(ctx, d.cfg, session.Seconds("wait_timeout", 2*limit), session.Seconds("net_write_timeout", 2*limit))
 	if err != nil {
 		return nil, fmt.Errorf("take a view of %s: %w", t.FullName(), err)
 	}

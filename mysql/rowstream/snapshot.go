@@ -25,16 +25,10 @@ const (
 
 	// lockTries is the maximum number of attempts to acquire a lock.
 	lockTries = 10
-
-	// connectTimeout bounds the time to connect.
-	connectTimeout = 10 * time.Second
 )
 
-// Errors of servers: missing privileges, a lock, and a table that is newer than the view.
+// Errors of servers: a lock, and a table that is newer than the view.
 const (
-	errAccessDenied    = 1044
-	errTableDenied     = 1142
-	errSpecificDenied  = 1227
 	errLockWaitTimeout = 1205
 	errTableDefChanged = 1412
 )
@@ -80,7 +74,7 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 		}
 	}()
 	for range n {
-		c, err := Connect(ctx, cfg)
+		c, err := session.Connect(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -114,35 +108,18 @@ func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Tab
 	panic("BUG: no way to a snapshot")
 }
 
-// Connect opens a session with the settings of package session, or own ones, whose server may be silent only
-// while it executes a statement.
-func Connect(ctx context.Context, cfg mysqlconn.Config, own ...session.Value) (*mysqlconn.Client, error) {
-	limit := connectTimeout
-	if cfg.Patience > 0 {
-		limit = min(limit, cfg.Patience)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response from %s within %v", cfg.Addr, limit))
-	defer cancel()
-	c, err := session.Open(ctx, cfg, own...)
-	if err != nil {
-		return nil, err
-	}
-	watchSilence(c, cfg)
-	return c, nil
-}
-
 // mayShare returns an error for a snapshot over several connections of a server that has a binary log but
 // does not log all writes: an unchanged position proves nothing there.
 func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
-	l, err := ReadLogging(ctx, s.clients[0])
+	l, err := session.ReadLogging(ctx, s.clients[0])
 	if err != nil {
 		return fmt.Errorf("take a consistent snapshot: %w", err)
 	}
-	if !l.on {
+	if !l.On {
 		return nil // the position is unknown: use a lock
 	}
 	err = l.CheckLogged(Schemas(tables))
-	if errors.Is(err, ErrLogUnseen) {
+	if errors.Is(err, session.ErrLogUnseen) {
 		s.unseen = err
 		return nil
 	}
@@ -160,21 +137,6 @@ func (s *Snapshot) start(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// InSnapshot calls do, whose statements over the connection read the rows of one point in time.
-func InSnapshot(ctx context.Context, c *mysqlconn.Client, do func() error) error {
-	for _, sql := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"} {
-		if _, err := c.Exec(ctx, sql); err != nil {
-			return err
-		}
-	}
-	if err := do(); err != nil {
-		_, _ = c.Exec(ctx, "ROLLBACK") // a lost connection does so too
-		return err
-	}
-	_, err := c.Exec(ctx, "COMMIT")
-	return err
 }
 
 // alone takes a snapshot over one connection, without a lock.
@@ -243,14 +205,14 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 		s.how = "no tables"
 		return true, s.start(ctx)
 	}
-	holder, err := Connect(ctx, cfg)
+	holder, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return false, err
 	}
 	defer func() { // the lock ends with the connection
 		err = errors.Join(err, holder.Close())
 	}()
-	if err := LimitLocks(ctx, holder, lockWait, lockWait); err != nil {
+	if err := session.LimitLocks(ctx, holder, lockWait, lockWait); err != nil {
 		return false, err
 	}
 	if s.how, err = lock(ctx, holder, tables); err != nil {
@@ -265,7 +227,7 @@ func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*T
 	if s.unseen != nil {
 		return true, nil
 	}
-	s.position, err = CurrentPosition(ctx, holder)
+	s.position, err = session.CurrentPosition(ctx, holder)
 	return true, err
 }
 
@@ -284,31 +246,12 @@ func lock(ctx context.Context, c *mysqlconn.Client, tables []*Table) (how string
 			return way.how, nil
 		}
 		var refused *mysqlconn.ServerError
-		if !errors.As(err, &refused) || !Denied(refused.Number) {
+		if !errors.As(err, &refused) || !session.Denied(refused.Number) {
 			return "", fmt.Errorf("%s: %w; try option workers 1, which needs no lock", way.how, err)
 		}
 	}
 	return "", fmt.Errorf("the user may neither FLUSH TABLES WITH READ LOCK (RELOAD) nor LOCK TABLES: %w; "+
 		"grant one of them or use option workers 1, which needs no lock", err)
-}
-
-// Denied reports whether an error number means that the account lacks a privilege.
-func Denied(code mysqlwire.Errno) bool {
-	return code == errAccessDenied || code == errTableDenied || code == errSpecificDenied
-}
-
-// IsUnseen reports whether an error means that the server does not have what the statement names (a variable, table,
-// column or function), or that the account lacks the privilege to see it. Other errors are no reason to do without it.
-func IsUnseen(err error) bool {
-	refused, ok := errors.AsType[*mysqlconn.ServerError](err)
-	if !ok {
-		return false
-	}
-	switch refused.Number {
-	case errUnknownVariable, errUnknownColumn, errUnknownTable, errUnknownSchemaTable, errUnknownFunction:
-		return true
-	}
-	return Denied(refused.Number)
 }
 
 // tryLock tries to acquire a lock several times, and lets other sessions proceed in between.
@@ -325,42 +268,6 @@ func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 		case <-time.After(time.Duration(try) * 200 * time.Millisecond):
 		}
 	}
-}
-
-// GTIDMark precedes the GTIDs in the text of a position of the binary log.
-const GTIDMark = "gtid="
-
-// CurrentPosition returns the current position of the binary log, empty if the server has none or does not
-// report it to the user.
-func CurrentPosition(ctx context.Context, c *mysqlconn.Client) (string, error) {
-	position, err := ReadPosition(ctx, c)
-	if IsUnseen(err) {
-		return "", nil
-	}
-	return position, err
-}
-
-// ReadPosition is CurrentPosition, but it is an error if the account may not see the position.
-func ReadPosition(ctx context.Context, c *mysqlconn.Client) (position string, err error) {
-	for _, sql := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} {
-		position = ""
-		_, failed := c.Query(ctx, sql, func(row mysqlwire.TextRow) error {
-			position = string(row[0]) + " " + string(row[1])
-			if len(row) > 4 && len(row[4]) > 0 && !IsMariaDB(c.ServerVersion) {
-				position += " " + GTIDMark + strings.Join(strings.Fields(string(row[4])), "") // MySQL's set, one source per line
-			}
-			return nil
-		})
-		switch refused, ok := errors.AsType[*mysqlconn.ServerError](failed); {
-		case failed == nil:
-			return position, nil
-		case !ok:
-			return "", failed
-		case refused.Number != mysqlwire.ErrnoSyntax: // one of the statements is unknown to each server
-			err = fmt.Errorf("%s: %w", sql, failed)
-		}
-	}
-	return "", err
 }
 
 // Close ends the transactions, closes the connections and releases their buffers.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -33,7 +34,7 @@ func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
 			return err
 		}
 		n, err := prepared(ctx, c)
-		if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && (Denied(refused.Number) || refused.Number == errXADenied) {
+		if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok && (session.Denied(refused.Number) || refused.Number == errXADenied) {
 			s.how += "; prepared XA transactions cannot be seen: GRANT XA_RECOVER_ADMIN"
 			return nil
 		}

@@ -34,7 +34,7 @@ type Table struct {
 func (t *Table) FullName() string { return t.Schema + "." + t.Name }
 
 // SQLName returns the table's name with its schema, quoted for statements.
-func (t *Table) SQLName() string { return Ident(t.Schema) + "." + Ident(t.Name) }
+func (t *Table) SQLName() string { return session.Ident(t.Schema) + "." + session.Ident(t.Name) }
 
 // ErrNoTable means that a table does not exist, or that the user may not see it.
 var ErrNoTable = errors.New("there is no such table, or the user may not see it")
@@ -60,7 +60,7 @@ func ReadTable(ctx context.Context, c *mysqlconn.Client, schema, name string) (*
 // read reads the description in the form in which it is parsed, whatever the session's sql_mode is: some modes quote names
 // otherwise, leave options out, or have other names of types.
 func (t *Table) read(ctx context.Context, c *mysqlconn.Client) error {
-	mode, err := QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
+	mode, err := session.QueryValue(ctx, c, "SELECT @@SESSION.sql_mode")
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (t *Table) read(ctx context.Context, c *mysqlconn.Client) error {
 			err = step(ctx, c)
 		}
 	}
-	if restored := session.Set(ctx, c, session.Value{Name: "sql_mode", SQL: Quote(mode)}); restored != nil && (err == nil || errors.Is(err, ErrNoTable)) {
+	if restored := session.Set(ctx, c, session.Value{Name: "sql_mode", SQL: session.Literal(mode)}); restored != nil && (err == nil || errors.Is(err, ErrNoTable)) {
 		err = restored
 	}
 	return err
@@ -80,11 +80,8 @@ func (t *Table) read(ctx context.Context, c *mysqlconn.Client) error {
 
 // SchemaCondition returns the condition for the rows of an information_schema view about the table.
 func (t *Table) SchemaCondition() string {
-	return "TABLE_SCHEMA = " + SchemaText(t.Schema) + " AND TABLE_NAME = " + SchemaText(t.Name)
+	return "TABLE_SCHEMA = " + session.SchemaText(t.Schema) + " AND TABLE_NAME = " + session.SchemaText(t.Name)
 }
-
-// SchemaText returns a name as a literal that can be compared with names in information_schema.
-func SchemaText(s string) string { return fmt.Sprintf("_utf8mb4 x'%x'", s) }
 
 func (t *Table) readTable(ctx context.Context, c *mysqlconn.Client) error {
 	kind := ""
@@ -216,7 +213,7 @@ func (t *Table) column(name string) int {
 
 func (t *Table) readTriggers(ctx context.Context, c *mysqlconn.Client) error {
 	_, err := c.Query(ctx, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = "+
-		SchemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
+		session.SchemaText(t.Schema)+" AND EVENT_OBJECT_TABLE = "+session.SchemaText(t.Name)+" ORDER BY 1", appendTo(&t.Triggers))
 	return err
 }
 
@@ -239,4 +236,13 @@ func appendTo(list *[]string) func(mysqlwire.TextRow) error {
 // SameShape reports whether rows of both descriptions are read alike.
 func (t *Table) SameShape(other *Table) bool {
 	return t.KeyName == other.KeyName && slices.Equal(t.Columns, other.Columns) && slices.Equal(t.Key, other.Key) && slices.Equal(t.Generated, other.Generated)
+}
+
+// Schemas returns the schemas of tables, without duplicates.
+func Schemas(tables []*Table) (names []string) {
+	for _, t := range tables {
+		names = append(names, t.Schema)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -13,6 +13,7 @@ import (
 	binlogdatapb "vitess.io/vitess/go/vt/proto/binlogdata"
 	querypb "vitess.io/vitess/go/vt/proto/query"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -50,7 +51,7 @@ func (s *Server) NewServer() *grpc.Server {
 }
 
 func (s *Server) read(stream grpc.ServerStream, sql string) error {
-	client, err := rowstream.Connect(stream.Context(), s.Source)
+	client, err := session.Connect(stream.Context(), s.Source)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func Copy(ctx context.Context, addr, sql string, target mysqlconn.Config, table 
 	}
 	defer conn.Close()
 	target.Capabilities |= mysqlwire.CapLocalFiles
-	c, err := rowstream.Connect(ctx, target)
+	c, err := session.Connect(ctx, target)
 	if err != nil {
 		return 0, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/dialect"
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // A Name is the name of an account. The host of MariaDB's roles is empty.
@@ -23,9 +23,9 @@ func (n Name) String() string {
 // sql returns the name, quoted for SQL.
 func (n Name) sql() string {
 	if n.Host == "" {
-		return rowstream.Ident(n.User)
+		return session.Ident(n.User)
 	}
-	return rowstream.Ident(n.User) + "@" + rowstream.Ident(n.Host)
+	return session.Ident(n.User) + "@" + session.Ident(n.Host)
 }
 
 // quote returns a text as a literal for sessions of package rowstream, whose sql_mode has no NO_BACKSLASH_ESCAPES.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // digest returns digests of the selected accounts of the source, which differ if an account or its privileges do.
@@ -37,7 +37,7 @@ func (p *Plan) digest(from *server) map[Name][sha256.Size]byte {
 }
 
 // Changed lists the accounts of the source that have changed since the plan was made.
-func (p *Plan) Changed(ctx context.Context, source rowstream.Querier) (texts []string, err error) {
+func (p *Plan) Changed(ctx context.Context, source session.Querier) (texts []string, err error) {
 	from, err := readServer(ctx, source)
 	if err != nil {
 		return nil, fmt.Errorf("at the source: %w", err)

@@ -13,7 +13,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Report says what a copy did about accounts.
@@ -87,7 +86,7 @@ func (n *needs) account(a *planned, lacks bool) {
 func (n *needs) grants(l level, wanted, has privileges) {
 	for name := range wanted {
 		if !has[name] && !n.held.MayGrant(l.schema, name) {
-			n.lack(name, rowstream.Ident(l.schema)+".* WITH GRANT OPTION")
+			n.lack(name, session.Ident(l.schema)+".* WITH GRANT OPTION")
 		}
 	}
 }
@@ -277,7 +276,7 @@ func (p *Plan) grantLevels(ctx context.Context, c *Creator, a *planned, there *s
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
 			if !has[name] && name != grantOption {
 				if l.column != "" {
-					name += " (" + rowstream.Ident(l.column) + ")"
+					name += " (" + session.Ident(l.column) + ")"
 				}
 				missing = append(missing, name)
 			}
@@ -311,11 +310,11 @@ func covers(has, wanted privileges) bool {
 func (l level) sql() string {
 	switch l.kind {
 	case inventory.Schema:
-		return rowstream.Ident(l.schema) + ".*"
+		return session.Ident(l.schema) + ".*"
 	case inventory.Table:
-		return "TABLE " + rowstream.Ident(l.schema) + "." + rowstream.Ident(l.name)
+		return "TABLE " + session.Ident(l.schema) + "." + session.Ident(l.name)
 	}
-	return strings.ToUpper(string(l.kind)) + " " + rowstream.Ident(l.schema) + "." + rowstream.Ident(l.name)
+	return strings.ToUpper(string(l.kind)) + " " + session.Ident(l.schema) + "." + session.Ident(l.name)
 }
 
 // grantRoles grants the roles that an account lacks.
@@ -422,7 +421,7 @@ func (c *Creator) exec(ctx context.Context, a *planned, sql string) error {
 // withheld returns an error of a server without its message, which may have a part of the statement, and so of an authentication string.
 func withheld(err error) error {
 	var refused *mysqlconn.ServerError
-	if !errors.As(err, &refused) || rowstream.Denied(refused.Number) || slices.Contains([]mysqlwire.Errno{errAccountExists, errNoPlugin, errOption, errHashLength}, refused.Number) {
+	if !errors.As(err, &refused) || session.Denied(refused.Number) || slices.Contains([]mysqlwire.Errno{errAccountExists, errNoPlugin, errOption, errHashLength}, refused.Number) {
 		return err
 	}
 	copied := *refused

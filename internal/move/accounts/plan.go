@@ -11,10 +11,10 @@ import (
 
 	"github.com/taredb/tare/internal/move/dialect"
 	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Plan is the accounts that are copied, with their privileges on the schemas of an inventory.
@@ -63,7 +63,7 @@ func (p *planned) note(text string) {
 }
 
 // New reads the accounts with privileges on the whole schemas of a selection, and judges what becomes of them in the target. It changes nothing.
-func New(ctx context.Context, source rowstream.Querier, to *mysqlconn.Client, inv *inventory.Inventory, sel *inventory.Selection) (*Plan, error) {
+func New(ctx context.Context, source session.Querier, to *mysqlconn.Client, inv *inventory.Inventory, sel *inventory.Selection) (*Plan, error) {
 	from, err := readServer(ctx, source)
 	if err != nil {
 		return nil, fmt.Errorf("at the source: %w", err)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/taredb/tare/internal/move/dialect"
 	"github.com/taredb/tare/internal/move/inventory"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A server is the accounts and privileges of a server, as the tables of its schema mysql have them.
@@ -69,7 +69,7 @@ func privilege(text string) string {
 }
 
 // readServer reads the accounts and privileges of a server. It needs SELECT on its schema mysql.
-func readServer(ctx context.Context, q rowstream.Querier) (*server, error) {
+func readServer(ctx context.Context, q session.Querier) (*server, error) {
 	s := &server{
 		accounts: make(map[Name]*account), held: make(map[Name]map[Name]bool), grants: make(map[Name]map[level]privileges), proxies: make(map[Name][]Name), mandatory: make(map[Name]bool),
 		all: make(map[inventory.Kind]privileges), global: make(map[string][]string), plugins: make(map[string]bool),
@@ -87,7 +87,7 @@ func readServer(ctx context.Context, q rowstream.Querier) (*server, error) {
 	r.readGrants()
 	var refused *mysqlconn.ServerError
 	switch {
-	case errors.As(r.err, &refused) && rowstream.Denied(refused.Number):
+	case errors.As(r.err, &refused) && session.Denied(refused.Number):
 		return nil, fmt.Errorf("the account may not read the accounts: GRANT SELECT ON mysql.* to it: %w", r.err)
 	case refused != nil && slices.Contains([]mysqlwire.Errno{errNoSuchTable, errNoSuchColumn, errNoSuchVariable}, refused.Number):
 		return nil, fmt.Errorf("accounts are copied from and to MySQL from 8.0.17 on and MariaDB from 10.4 on: %w", r.err)
@@ -114,7 +114,7 @@ func parseName(text string) Name {
 // tables reads tables of the schema mysql, until the first error.
 type tables struct {
 	ctx    context.Context //nolint:containedctx // of one call
-	q      rowstream.Querier
+	q      session.Querier
 	server *server
 	err    error
 }
@@ -331,7 +331,7 @@ func (r *tables) readGrants() {
 	r.query("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'db' AND COLUMN_NAME LIKE '%\\_priv' ORDER BY ORDINAL_POSITION",
 		func(row []string) { columns = append(columns, row[0]) })
 	s.all[inventory.Schema] = set(columns)
-	r.query("SELECT User, Host, Db, "+rowstream.Idents(columns)+" FROM mysql.db", func(row []string) {
+	r.query("SELECT User, Host, Db, "+session.Idents(columns)+" FROM mysql.db", func(row []string) {
 		var names []string
 		for i, value := range row[3:] {
 			if value == "Y" {

@@ -9,6 +9,7 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
@@ -29,7 +30,7 @@ func TestCounterBack(t *testing.T) {
 func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 	server := testmysql.StartOrSkip(t, opts...)
 	cfg := mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password}
-	c, err := rowstream.Connect(t.Context(), cfg)
+	c, err := session.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

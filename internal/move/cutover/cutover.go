@@ -13,9 +13,9 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Copy is the copy whose clients are switched.
@@ -531,7 +531,7 @@ type backSide struct {
 // openBack connects to the source for writing, acquires the lease there and creates the state.
 func (c *Cutover) openBack(ctx context.Context) (*backSide, error) {
 	specs := c.backSpecs()
-	conn, err := rowstream.Connect(ctx, c.o.Back)
+	conn, err := session.Connect(ctx, c.o.Back)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the source: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
@@ -24,7 +25,6 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 var allFaults = flag.Bool("all-faults", false, "fault tests have all faults at each packet and request, otherwise some")
@@ -104,7 +104,7 @@ func (s *sides) copy(schema string) *copied {
 func (k *copied) acquire() {
 	k.s.t.Helper()
 	var err error
-	k.holder, err = rowstream.Connect(k.s.t.Context(), k.s.direct)
+	k.holder, err = session.Connect(k.s.t.Context(), k.s.direct)
 	k.s.must(err)
 	k.st.Lease, err = state.AcquireLease(k.s.t.Context(), k.holder, k.st, []*tabledef.Spec{k.table.Spec}, testwait.Limit)
 	k.s.must(err)
@@ -219,7 +219,7 @@ func (h *handed) run(o *Handover, cfg mysqlconn.Config) error {
 func (s *sides) write(ctx context.Context, schema func() string, done func()) {
 	cfg := s.clients
 	cfg.User = "client"
-	c, err := rowstream.Connect(ctx, cfg)
+	c, err := session.Connect(ctx, cfg)
 	if err != nil {
 		return // ctx has ended
 	}

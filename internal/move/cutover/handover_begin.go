@@ -11,9 +11,9 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A HandoverTarget is a target of a handover before its part runs.
@@ -62,7 +62,7 @@ func (h *Handover) Check(ctx context.Context) error { return h.source.check(ctx,
 
 // noted returns the record of the handover in a target.
 func (h *Handover) noted(ctx context.Context, t *HandoverTarget) (noted recorded, err error) {
-	c, err := rowstream.Connect(ctx, t.Config)
+	c, err := session.Connect(ctx, t.Config)
 	if err != nil {
 		return noted, err
 	}
@@ -104,7 +104,7 @@ func (h *Handover) repeat(ctx context.Context, t *HandoverTarget, position binlo
 	if err != nil || noted.phase == phaseHanded {
 		return err
 	}
-	c, err := rowstream.Connect(ctx, t.Config)
+	c, err := session.Connect(ctx, t.Config)
 	if err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (s *record) recordHandover(ctx context.Context, c *mysqlconn.Client, positi
 		switched = "UTC_TIMESTAMP(6)"
 	}
 	return s.write(ctx, c, "REPLACE INTO "+s.Cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted, switched) VALUES ("+
-		rowstream.Quote(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+rowstream.Quote(s.Source)+", "+rowstream.Quote(s.Targets)+", "+rowstream.Quote(string(p))+", "+
-		rowstream.Quote(position.String())+", '', UTC_TIMESTAMP(6), "+switched+")", p)
+		session.Literal(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+session.Literal(s.Source)+", "+session.Literal(s.Targets)+", "+session.Literal(string(p))+", "+
+		session.Literal(position.String())+", '', UTC_TIMESTAMP(6), "+switched+")", p)
 }
 
 // readOnly stops the writes to a server.
@@ -140,7 +140,7 @@ type readOnly struct {
 
 // use calls do with a connection, which it closes afterwards.
 func (r *readOnly) use(ctx context.Context, do func(*mysqlconn.Client) error) error {
-	c, err := rowstream.Connect(ctx, r.cfg)
+	c, err := session.Connect(ctx, r.cfg)
 	if err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
@@ -151,7 +151,7 @@ func (r *readOnly) use(ctx context.Context, do func(*mysqlconn.Client) error) er
 // writable reports whether the server accepts writes of accounts without special privileges.
 func (r *readOnly) writable(ctx context.Context) (off bool, err error) {
 	err = r.use(ctx, func(c *mysqlconn.Client) error {
-		v, err := rowstream.QueryValue(ctx, c, "SELECT @@GLOBAL.read_only + 0")
+		v, err := session.QueryValue(ctx, c, "SELECT @@GLOBAL.read_only + 0")
 		off = v == "0"
 		return err
 	})
@@ -177,14 +177,14 @@ const errNoTable = 1146
 // check returns an error if the account may not stop the writes. It changes nothing.
 func (r *readOnly) check(ctx context.Context, tables []tabledef.Spec) error {
 	return r.use(ctx, func(c *mysqlconn.Client) error {
-		if !rowstream.IsMariaDB(c.ServerVersion) {
+		if !session.IsMariaDB(c.ServerVersion) {
 			return checkMySQL(ctx, c, tables)
 		}
 		if _, err := c.Exec(ctx, "SET GLOBAL read_only = @@GLOBAL.read_only"); err != nil {
 			return fmt.Errorf("the cutover of several targets makes the source read-only at the end, which its account must be permitted to do: %w", err)
 		}
 		for i := range tables {
-			sql := "LOCK TABLES " + rowstream.Ident(tables[i].Schema) + ".`_tare no such table` READ"
+			sql := "LOCK TABLES " + session.Ident(tables[i].Schema) + ".`_tare no such table` READ"
 			var refused *mysqlconn.ServerError
 			if _, err := c.Exec(ctx, sql); !errors.As(err, &refused) || refused.Number != errNoTable {
 				return fmt.Errorf("the cutover of several targets locks %s against writes, which the source's account must be permitted to do (LOCK TABLES): %w", tables[i].Source(), err)
@@ -201,7 +201,7 @@ const watchdogShare = 1.8
 // A heldLock is a session with a lock on the source.
 type heldLock struct {
 	*mysqlconn.Client
-	watchdog *rowstream.Watchdog
+	watchdog *session.Watchdog
 	until    time.Time // when the watchdog ends the session, or later
 }
 
@@ -220,26 +220,26 @@ func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.
 			err = fmt.Errorf("lock the source against writes: %w", err)
 		}
 	}()
-	c, err := rowstream.Connect(ctx, r.cfg)
+	c, err := session.Connect(ctx, r.cfg)
 	if err != nil {
 		return nil, err
 	}
-	watchdog, err := rowstream.OpenWatchdog(ctx, r.cfg, c)
+	watchdog, err := session.OpenWatchdog(ctx, r.cfg, c)
 	if err != nil {
 		_ = c.Close() // it has no locks
 		return nil, err
 	}
 	names := make([]string, len(tables))
 	for i := range tables {
-		names[i] = rowstream.Ident(tables[i].Schema) + "." + rowstream.Ident(tables[i].Name) + " READ"
+		names[i] = session.Ident(tables[i].Schema) + "." + session.Ident(tables[i].Name) + " READ"
 	}
 	sql := "LOCK TABLES " + strings.Join(names, ", ")
-	if !rowstream.IsMariaDB(c.ServerVersion) {
+	if !session.IsMariaDB(c.ServerVersion) {
 		sql = lockMySQL
 	}
 	bound := time.Duration(float64(limit) * watchdogShare)
 	l := &heldLock{c, watchdog, time.Now().Add(bound)}
-	if err = rowstream.LimitLocks(ctx, c, limit, 2*limit); err == nil {
+	if err = session.LimitLocks(ctx, c, limit, 2*limit); err == nil {
 		err = watchdog.Start(ctx, bound)
 	}
 	if err == nil {
@@ -256,8 +256,8 @@ func (r *readOnly) lock(ctx context.Context, tables []tabledef.Spec, limit time.
 func (r *readOnly) stop(ctx context.Context, limit time.Duration) error {
 	id := ""
 	err := r.use(ctx, func(c *mysqlconn.Client) (err error) {
-		if id, err = rowstream.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
-			return rowstream.Final(err)
+		if id, err = session.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err != nil {
+			return retry.Final(err)
 		}
 		if err = session.Set(ctx, c, session.Seconds("lock_wait_timeout", limit)); err == nil {
 			err = state.TakeLock(ctx, c, stopLock, limit)
@@ -282,10 +282,10 @@ func (r *readOnly) stopped(ctx context.Context, id string, err error) error {
 		return err
 	}
 	off := false
-	unknown := rowstream.Retry(ctx, r.patience, func() error {
+	unknown := retry.Within(ctx, r.patience, func() error {
 		running := false
 		if err := r.use(ctx, func(c *mysqlconn.Client) (err error) {
-			_, running, err = rowstream.SessionState(ctx, c, id)
+			_, running, err = session.State(ctx, c, id)
 			return err
 		}); err != nil {
 			return err
@@ -308,11 +308,11 @@ func (r *readOnly) stopped(ctx context.Context, id string, err error) error {
 
 // release makes the server writable again.
 func (r *readOnly) release(ctx context.Context) error {
-	return rowstream.Retry(ctx, r.patience, func() error {
+	return retry.Within(ctx, r.patience, func() error {
 		return r.use(ctx, func(c *mysqlconn.Client) error {
 			_, err := c.Exec(ctx, "SET GLOBAL read_only = 0")
 			if err != nil && !state.IsUnreachable(err) {
-				return rowstream.Final(err)
+				return retry.Final(err)
 			}
 			return err
 		})

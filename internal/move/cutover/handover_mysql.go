@@ -9,10 +9,10 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // In MySQL a statement that waits for a locked table has the global lock for which SET GLOBAL read_only waits. So the writes to a source of MySQL are
@@ -41,7 +41,7 @@ const errNoThread = 1094
 // checkMySQL returns an error if the account may not stop the writes to MySQL. It changes nothing.
 func checkMySQL(ctx context.Context, c *mysqlconn.Client, tables []tabledef.Spec) error {
 	for _, s := range []struct{ sql, privilege string }{
-		{"FLUSH LOCAL TABLES " + rowstream.Ident(tables[0].Schema) + ".`_tare no such table`", "RELOAD or FLUSH_TABLES"},
+		{"FLUSH LOCAL TABLES " + session.Ident(tables[0].Schema) + ".`_tare no such table`", "RELOAD or FLUSH_TABLES"},
 		{"SET GLOBAL super_read_only = @@GLOBAL.super_read_only", "SYSTEM_VARIABLES_ADMIN"},
 		{"SET GLOBAL offline_mode = @@GLOBAL.offline_mode", "CONNECTION_ADMIN"}, // requires it as KILL does, in 8.0.31 and later
 		{"SELECT COUNT(*) FROM information_schema.innodb_trx", "PROCESS"},
@@ -59,7 +59,7 @@ const lockMySQL = "FLUSH TABLES WITH READ LOCK"
 
 // lockedPosition returns the end of the log of the server that is locked, which must be the server whose log the parts read.
 func lockedPosition(ctx context.Context, locks *mysqlconn.Client, parts []*HandoverPart) (p binlog.Position, err error) {
-	locked, err := rowstream.ServerIdentity(ctx, locks)
+	locked, err := session.ServerIdentity(ctx, locks)
 	if err != nil {
 		return p, err
 	}
@@ -96,7 +96,7 @@ func nonePrepared(ctx context.Context, locks *mysqlconn.Client) error {
 }
 
 func endOfLog(ctx context.Context, c *mysqlconn.Client) (binlog.Position, error) {
-	text, err := rowstream.CurrentPosition(ctx, c)
+	text, err := session.CurrentPosition(ctx, c)
 	if err != nil {
 		return binlog.Position{}, fmt.Errorf("read the end of the source's log: %w", err)
 	}
@@ -105,7 +105,7 @@ func endOfLog(ctx context.Context, c *mysqlconn.Client) (binlog.Position, error)
 
 // stopLocked makes MySQL read-only on the connection that has locked it. Its errors are those of stop.
 func (r *readOnly) stopLocked(ctx context.Context, locks *mysqlconn.Client) error {
-	id, err := rowstream.QueryValue(ctx, locks, "SELECT CONNECTION_ID()")
+	id, err := session.QueryValue(ctx, locks, "SELECT CONNECTION_ID()")
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysql/binlog"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A handoverTry is one try of a Handover, whose steps are called by Handover.try.
@@ -39,7 +39,7 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 			p.thaw()
 		}
 	}()
-	t.serverLocked = !rowstream.IsMariaDB(t.locks.ServerVersion)
+	t.serverLocked = !session.IsMariaDB(t.locks.ServerVersion)
 	if err := t.catchUp(held); err != nil {
 		return err
 	}

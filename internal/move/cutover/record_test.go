@@ -7,11 +7,11 @@ import (
 
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestRecordFenced has a run write the record of its cutover after another run took over: no write changes it.
@@ -28,7 +28,7 @@ func TestRecordFenced(t *testing.T) {
 	})
 	connect := func() *mysqlconn.Client {
 		t.Helper()
-		c, err := rowstream.Connect(t.Context(), mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+		c, err := session.Connect(t.Context(), mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -40,7 +42,7 @@ func (c *Cutover) describeReversed(ctx context.Context) error {
 	if c.back == nil || c.reversed != nil {
 		return nil
 	}
-	to, err := rowstream.Connect(ctx, c.o.Back)
+	to, err := session.Connect(ctx, c.o.Back)
 	if err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
@@ -85,7 +87,7 @@ func mayReplace(ctx context.Context, c *mysqlconn.Client, table string, columns 
 	for i := range columns {
 		names[i] = columns[i].Name
 	}
-	list := rowstream.Idents(names)
+	list := session.Idents(names)
 	for _, sql := range []string{"DELETE FROM " + table + " WHERE FALSE", "REPLACE INTO " + table + " (" + list + ") SELECT " + list + " FROM " + table + " WHERE FALSE"} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return err
@@ -207,10 +209,10 @@ func (c *Cutover) openReverse(ctx context.Context) (there *backSide, from binlog
 // patiently calls do, which must be idempotent, until it succeeds, a server refuses it, or the servers were
 // unreachable for longer than the patience.
 func (c *Cutover) patiently(ctx context.Context, do func() error) error {
-	return rowstream.Retry(ctx, c.copy.Patience, func() error {
+	return retry.Within(ctx, c.copy.Patience, func() error {
 		err := do()
 		if err != nil && !state.IsUnreachable(err) {
-			return rowstream.Final(err)
+			return retry.Final(err)
 		}
 		if err != nil {
 			c.copy.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: "repeated: " + err.Error()})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // routeNames are the gateway's names for the two sides of a copy.
@@ -63,12 +63,12 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 	if a.Standby == "" {
 		return otherServers(a, from, to)
 	}
-	back, err := rowstream.Connect(ctx, c.o.Back)
+	back, err := session.Connect(ctx, c.o.Back)
 	if err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
 	defer func() { _ = back.Close() }() // it only had a lock
-	target, err := rowstream.Connect(ctx, c.copy.Target)
+	target, err := session.Connect(ctx, c.copy.Target)
 	if err != nil {
 		return fmt.Errorf("connect to the target: %w", err)
 	}
@@ -77,8 +77,8 @@ func (c *Cutover) findNames(ctx context.Context, a *gatewayclient.Route) error {
 	for _, n := range []routeNames{{a.Backend, a.Standby, "standby"}, {a.Standby, a.Backend, "backend"}} {
 		var why [2]error
 		var same [2]bool
-		same[0], why[0] = rowstream.IsServer(ctx, back, c.o.Back, n.from)
-		same[1], why[1] = rowstream.IsServer(ctx, target, c.copy.Target, n.to)
+		same[0], why[0] = session.IsServer(ctx, back, c.o.Back, n.from)
+		same[1], why[1] = session.IsServer(ctx, target, c.copy.Target, n.to)
 		if same[0] && same[1] {
 			c.names, c.namedRoute = n, *a
 			c.notify("the gateway's %s is the copy's %s, and its %s is %s", n.from, from, n.to, to)

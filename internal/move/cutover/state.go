@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A record is the row of copy_cutover in the target that has the progress of a copy's cutover.
@@ -79,13 +79,13 @@ func (s *record) loadOnce(ctx context.Context, c *mysqlconn.Client) (own recorde
 // recordCutting records that a switch is about to be requested.
 func (s *record) recordCutting(ctx context.Context, c *mysqlconn.Client, source, target binlog.Position) error {
 	return s.write(ctx, c, "REPLACE INTO "+s.Cutovers()+" (id, version, source, targets, phase, source_position, target_position, noted) VALUES ("+
-		rowstream.Quote(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+rowstream.Quote(s.Source)+", "+rowstream.Quote(s.Targets)+", "+rowstream.Quote(string(phaseCutting))+", "+
-		rowstream.Quote(source.String())+", "+rowstream.Quote(target.String())+", UTC_TIMESTAMP(6))", phaseCutting)
+		session.Literal(s.ID)+", "+strconv.Itoa(state.StateVersion)+", "+session.Literal(s.Source)+", "+session.Literal(s.Targets)+", "+session.Literal(string(phaseCutting))+", "+
+		session.Literal(source.String())+", "+session.Literal(target.String())+", UTC_TIMESTAMP(6))", phaseCutting)
 }
 
 // recordPhase records a later phase.
 func (s *record) recordPhase(ctx context.Context, c *mysqlconn.Client, p phase) error {
-	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+rowstream.Quote(string(p))+
+	return s.write(ctx, c, "UPDATE "+s.Cutovers()+" SET phase = "+session.Literal(string(p))+
 		", noted = UTC_TIMESTAMP(6), switched = COALESCE(switched, UTC_TIMESTAMP(6))"+s.Where(), p)
 }
 

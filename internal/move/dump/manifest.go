@@ -42,7 +42,7 @@ type Manifest struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
 
-	Source   string `json:"source"`   // rowstream.ServerIdentity
+	Source   string `json:"source"`   // session.ServerIdentity
 	Version  string `json:"version"`  // of the source; empty if it is unknown
 	Snapshot string `json:"snapshot"` // how the snapshot was taken
 	Position

@@ -18,7 +18,7 @@ import (
 	"github.com/thanos-io/objstore"
 
 	"github.com/taredb/tare/internal/move/telemetry"
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/retry"
 )
 
 // A Destination is where a dump is: a directory or a prefix of an S3 bucket, which nothing else uses.
@@ -46,7 +46,7 @@ func (d *Destination) retry(ctx context.Context, bytes int64, try func(context.C
 	patience := cmp.Or(d.Patience, DefaultPatience)
 	limit := patience + time.Duration(bytes/slowest)*time.Second
 	said := ""
-	return rowstream.Retry(ctx, patience, func() error {
+	return retry.Within(ctx, patience, func() error {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 		defer cancel()
 		err := try(ctx)
@@ -108,13 +108,13 @@ func (d *Destination) get(ctx context.Context, name string, into []byte, limit i
 		r, err := d.Bucket.Get(ctx, name)
 		if err != nil {
 			if d.Bucket.IsObjNotFoundErr(err) {
-				return rowstream.Final(errMissing)
+				return retry.Final(errMissing)
 			}
 			return err
 		}
 		_, err = b.ReadFrom(io.LimitReader(r, limit+1))
 		if err != nil && d.Bucket.IsObjNotFoundErr(err) { // S3 reports it at the first read
-			err = rowstream.Final(errMissing)
+			err = retry.Final(errMissing)
 		}
 		return errors.Join(err, r.Close())
 	})

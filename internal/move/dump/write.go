@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -221,7 +222,7 @@ func selectionText(o *Options) string {
 
 // readVersion reads the version of the source, if it is a server that can be queried.
 func (w *writer) readVersion(ctx context.Context) error {
-	q, ok := w.o.From.(rowstream.Querier)
+	q, ok := w.o.From.(session.Querier)
 	if !ok {
 		return nil
 	}
@@ -339,15 +340,15 @@ func (w *writer) readPosition(ctx context.Context) error {
 		return err
 	}
 	w.m.Position = Position{File: p.File, Offset: p.Offset, GTID: p.GTID}
-	q, ok := w.o.From.(rowstream.Querier)
-	if !ok || p.File == "" || p.GTID != "" || !rowstream.IsMariaDB(w.m.Version) {
+	q, ok := w.o.From.(session.Querier)
+	if !ok || p.File == "" || p.GTID != "" || !session.IsMariaDB(w.m.Version) {
 		return nil
 	}
-	err = q.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", rowstream.Quote(p.File), p.Offset), func(row mysqlwire.TextRow) error {
+	err = q.Query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", session.Literal(p.File), p.Offset), func(row mysqlwire.TextRow) error {
 		w.m.GTID = string(row[0])
 		return nil
 	})
-	if err != nil && !rowstream.IsUnseen(err) { // file and offset are sufficient
+	if err != nil && !session.IsUnseen(err) { // file and offset are sufficient
 		return fmt.Errorf("read the GTIDs of the position %s: %w", p, err)
 	}
 	return nil
@@ -413,7 +414,7 @@ func (w *writer) alone(ctx context.Context) error {
 
 // sameObjects fails if the objects of the schemas have changed since they were listed, and reads the next values of sequences.
 func (w *writer) sameObjects(ctx context.Context) error {
-	q, ok := w.o.From.(rowstream.Querier)
+	q, ok := w.o.From.(session.Querier)
 	if w.o.Objects == nil || !ok {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysql/binlog"
@@ -159,7 +160,7 @@ func TestTurnReturned(t *testing.T) {
 	if err := a.plan(&b.ChangeBatch); err != nil {
 		t.Fatal(err)
 	}
-	c, err := rowstream.Connect(t.Context(), testrows.Root(testmysql.Start(t)))
+	c, err := session.Connect(t.Context(), testrows.Root(testmysql.Start(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Errors of servers about what a view refers to and does not exist, or not yet.
@@ -77,7 +76,7 @@ func asServer(err error, to **mysqlconn.ServerError) bool { return errors.As(err
 // create creates an object unless it is there.
 func (c *Creator) create(ctx context.Context, o *Object) error {
 	if o.Kind == Schema {
-		return c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(o.Schema)+" COLLATE "+o.target.Context.Database)
+		return c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+session.Ident(o.Schema)+" COLLATE "+o.target.Context.Database)
 	}
 	if c.Conn.Capabilities.Has(mysqlwire.CapMultiStatements) {
 		panic("BUG: inventory: a definition could have a second statement")
@@ -105,18 +104,18 @@ func (c *Creator) create(ctx context.Context, o *Object) error {
 // as executes the statement that creates an object, with the settings that the object keeps.
 func (c *Creator) as(ctx context.Context, o *Object, schema, text string) error {
 	t := &o.target.Context
-	values := []session.Value{{Name: "sql_mode", SQL: rowstream.Quote(t.SQLMode)}}
+	values := []session.Value{{Name: "sql_mode", SQL: session.Literal(t.SQLMode)}}
 	if o.Kind == View || o.Kind == Sequence {
 		values[0].SQL = "''"
 	}
 	if t.Client != "" {
-		values = append(values, session.Value{Name: "character_set_client", SQL: rowstream.Quote(t.Client)},
-			session.Value{Name: "collation_connection", SQL: rowstream.Quote(t.Connection)})
+		values = append(values, session.Value{Name: "character_set_client", SQL: session.Literal(t.Client)},
+			session.Value{Name: "collation_connection", SQL: session.Literal(t.Connection)})
 	}
 	if t.TimeZone != "" {
-		values = append(values, session.Value{Name: "time_zone", SQL: rowstream.Quote(t.TimeZone)})
+		values = append(values, session.Value{Name: "time_zone", SQL: session.Literal(t.TimeZone)})
 	}
-	if err := c.exec(ctx, o, "USE "+rowstream.Ident(schema)); err != nil {
+	if err := c.exec(ctx, o, "USE "+session.Ident(schema)); err != nil {
 		return err
 	}
 	if err := c.set(ctx, o, values); err != nil {
@@ -156,7 +155,7 @@ func (c *Creator) exec(ctx context.Context, o *Object, sql string) error {
 
 // read returns the object of the same kind and name in a schema of the target, nil if there is none.
 func (c *Creator) read(ctx context.Context, o *Object, schema string) (*Object, error) {
-	s, n := rowstream.SchemaText(schema), rowstream.SchemaText(o.Name)
+	s, n := session.SchemaText(schema), session.SchemaText(o.Name)
 	query := ""
 	switch o.Kind {
 	case Sequence, View:
@@ -170,7 +169,7 @@ func (c *Creator) read(ctx context.Context, o *Object, schema string) (*Object, 
 	default:
 		panic("BUG: a " + string(o.Kind) + " is not created here")
 	}
-	found, err := rowstream.QueryValue(ctx, c.Conn, "SELECT COUNT(*) FROM information_schema."+query)
+	found, err := session.QueryValue(ctx, c.Conn, "SELECT COUNT(*) FROM information_schema."+query)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in the target: %w", o, err)
 	}
@@ -217,23 +216,23 @@ func (c *Creator) compare(ctx context.Context, o, there *Object) error {
 	if o.Kind != View && o.Kind != Function && o.Kind != Procedure {
 		return fmt.Errorf("create %s in the target: %w", o, errOther)
 	}
-	if err := c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+rowstream.Ident(c.Scratch)); err != nil {
+	if err := c.exec(ctx, o, "CREATE DATABASE IF NOT EXISTS "+session.Ident(c.Scratch)); err != nil {
 		return err
 	}
 	schema := o.Schema // of functions that a view calls, whose names may be without it
 	if o.Kind != View {
 		schema = c.Scratch
-		if err := c.exec(ctx, o, "ALTER DATABASE "+rowstream.Ident(c.Scratch)+" COLLATE "+o.target.Context.Database); err != nil {
+		if err := c.exec(ctx, o, "ALTER DATABASE "+session.Ident(c.Scratch)+" COLLATE "+o.target.Context.Database); err != nil {
 			return err
 		}
 	}
-	here, scratch := "VIEW "+o.sqlName()+" AS ", "VIEW "+rowstream.Ident(c.Scratch)+"."+rowstream.Ident(o.Name)+" AS "
+	here, scratch := "VIEW "+o.sqlName()+" AS ", "VIEW "+session.Ident(c.Scratch)+"."+session.Ident(o.Name)+" AS "
 	err := c.as(ctx, o, schema, strings.Replace(o.target.Text, here, scratch, 1))
 	var again *Object
 	if err == nil {
 		again, err = c.read(ctx, o, c.Scratch)
 	}
-	if dropped := c.exec(ctx, o, "DROP DATABASE "+rowstream.Ident(c.Scratch)); err == nil {
+	if dropped := c.exec(ctx, o, "DROP DATABASE "+session.Ident(c.Scratch)); err == nil {
 		err = dropped
 	}
 	if err != nil {
@@ -246,7 +245,7 @@ func (c *Creator) compare(ctx context.Context, o, there *Object) error {
 }
 
 // RaiseSequences sets the sequences of the target to the next values of those of the source, which are recorded if source is nil. None is lowered.
-func (c *Creator) RaiseSequences(ctx context.Context, inv *Inventory, source rowstream.Querier) error {
+func (c *Creator) RaiseSequences(ctx context.Context, inv *Inventory, source session.Querier) error {
 	if source != nil {
 		if err := inv.ReadSequences(ctx, source); err != nil {
 			return err

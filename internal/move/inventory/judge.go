@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -37,7 +37,7 @@ type Target struct {
 func TranslatorTo(ctx context.Context, from dialect.Vendor, c *mysqlconn.Client, chosen map[string]string) (*dialect.Translator, error) {
 	t := &dialect.Translator{From: from, To: dialect.MySQL, Known: make(map[string]bool), Collations: chosen}
 	sql := "SELECT COLLATION_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
-	if rowstream.IsMariaDB(c.ServerVersion) {
+	if session.IsMariaDB(c.ServerVersion) {
 		t.To = dialect.MariaDB
 		sql = "SELECT FULL_COLLATION_NAME, COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
 	}
@@ -46,7 +46,7 @@ func TranslatorTo(ctx context.Context, from dialect.Vendor, c *mysqlconn.Client,
 		return nil
 	}
 	_, err := c.Query(ctx, sql, add)
-	if rowstream.IsUnseen(err) { // MariaDB before 10.10 has no full names
+	if session.IsUnseen(err) { // MariaDB before 10.10 has no full names
 		_, err = c.Query(ctx, "SELECT COLLATION_NAME, COLLATION_NAME FROM information_schema.COLLATIONS", add)
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func TranslatorTo(ctx context.Context, from dialect.Vendor, c *mysqlconn.Client,
 }
 
 // Judge finds objects that need a hand and objects that exist in the target already. It changes nothing.
-func (inv *Inventory) Judge(ctx context.Context, source rowstream.Querier, to Target) error {
+func (inv *Inventory) Judge(ctx context.Context, source session.Querier, to Target) error {
 	there, err := inv.readTarget(ctx, to)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (t *targetObjects) judge(o *Object, reformats bool) {
 		collation, exists := t.schemas[o.Schema]
 		o.Exists = exists && collation == o.target.Context.Database
 		if exists && !o.Exists {
-			o.needsHand("it exists in the target with the default collation %s: ALTER DATABASE %s COLLATE %s there", collation, rowstream.Ident(o.Schema), o.target.Context.Database)
+			o.needsHand("it exists in the target with the default collation %s: ALTER DATABASE %s COLLATE %s there", collation, session.Ident(o.Schema), o.target.Context.Database)
 		}
 		return
 	}
@@ -256,7 +256,7 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, to Target) error {
 		accounts[strings.ToLower(string(row[0])+"@"+string(row[1]))] = true
 		return nil
 	})
-	if refused := (*mysqlconn.ServerError)(nil); asServer(err, &refused) && rowstream.Denied(refused.Number) {
+	if refused := (*mysqlconn.ServerError)(nil); asServer(err, &refused) && session.Denied(refused.Number) {
 		for _, o := range inv.Objects {
 			if o.Fate == Copied && o.Definer != "" && o.Note == "" {
 				o.Note = "whether its definer " + o.Definer + " exists in the target could not be read from mysql.user"
@@ -283,7 +283,7 @@ func (inv *Inventory) judgeDefiners(ctx context.Context, to Target) error {
 }
 
 // judgeReferences finds views that refer to objects that are neither copied nor in the target.
-func (inv *Inventory) judgeReferences(ctx context.Context, source rowstream.Querier, c *mysqlconn.Client) error {
+func (inv *Inventory) judgeReferences(ctx context.Context, source session.Querier, c *mysqlconn.Client) error {
 	if source != nil {
 		if err := inv.ReadReferences(ctx, source); err != nil {
 			return err

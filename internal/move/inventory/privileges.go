@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // grants are the privileges of an account on whole schemas.
@@ -32,7 +32,7 @@ type grant struct {
 var grantLine = regexp.MustCompile(`^(GRANT|REVOKE) (.+?) ON (?:TABLE )?(\*\.\*|(?:` + "`(?:[^`]|``)*`" + `)\.(?:\*|` + "`(?:[^`]|``)*`" + `)) (?:TO|FROM) `)
 
 // readGrants reads the privileges of the account, those of its active roles included.
-func readGrants(ctx context.Context, q rowstream.Querier, vendor dialect.Vendor) (*grants, error) {
+func readGrants(ctx context.Context, q session.Querier, vendor dialect.Vendor) (*grants, error) {
 	sql := "SHOW GRANTS"
 	if vendor == dialect.MySQL {
 		roles := ""
@@ -165,7 +165,7 @@ func (g *grants) global(privilege string) bool { return g.hasOn("*.*", privilege
 type Privileges struct{ all *grants }
 
 // ReadPrivileges reads the privileges of the account of a connection.
-func ReadPrivileges(ctx context.Context, q rowstream.Querier, vendor dialect.Vendor) (Privileges, error) {
+func ReadPrivileges(ctx context.Context, q session.Querier, vendor dialect.Vendor) (Privileges, error) {
 	all, err := readGrants(ctx, q, vendor)
 	return Privileges{all}, err
 }

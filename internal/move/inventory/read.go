@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // systemSchemas are the servers' own, which no pattern matches.
@@ -19,7 +19,7 @@ var systemSchemas = []string{"mysql", "information_schema", "performance_schema"
 
 // A reader reads the objects of a server.
 type reader struct {
-	q      rowstream.Querier
+	q      session.Querier
 	sel    *Selection
 	grants *grants // nil: whatever is visible is read
 	inv    *Inventory
@@ -30,7 +30,7 @@ type reader struct {
 
 // Read lists the objects of the schemas that a selection names. It fails if the account may not see all requested objects, if a schema does
 // not exist, or if a pattern matches nothing.
-func Read(ctx context.Context, q rowstream.Querier, sel *Selection) (*Inventory, error) {
+func Read(ctx context.Context, q session.Querier, sel *Selection) (*Inventory, error) {
 	r := &reader{q: q, sel: sel, inv: &Inventory{}, used: make(map[Pattern]bool)}
 	defaults, order, err := r.schemas(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func Read(ctx context.Context, q rowstream.Querier, sel *Selection) (*Inventory,
 }
 
 // VendorOf returns the vendor of a server.
-func VendorOf(ctx context.Context, q rowstream.Querier) (dialect.Vendor, error) {
+func VendorOf(ctx context.Context, q session.Querier) (dialect.Vendor, error) {
 	version := ""
 	if err := q.Query(ctx, "SELECT @@version", func(row mysqlwire.TextRow) error {
 		version = string(row[0])
@@ -76,7 +76,7 @@ func VendorOf(ctx context.Context, q rowstream.Querier) (dialect.Vendor, error) 
 	}); err != nil {
 		return dialect.Unknown, fmt.Errorf("read the server's version: %w", err)
 	}
-	if rowstream.IsMariaDB(version) {
+	if session.IsMariaDB(version) {
 		return dialect.MariaDB, nil
 	}
 	return dialect.MySQL, nil
@@ -196,7 +196,7 @@ func (r *reader) readTables(ctx context.Context, schema string) error {
 	r.comments = make(map[string]string)
 	var sequences, invalid []*Object
 	err := r.q.Query(ctx, "SELECT TABLE_NAME, TABLE_TYPE, TABLE_ROWS, DATA_LENGTH, AUTO_INCREMENT, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES"+
-		" WHERE TABLE_SCHEMA = "+rowstream.SchemaText(schema)+" ORDER BY 1", func(row mysqlwire.TextRow) error {
+		" WHERE TABLE_SCHEMA = "+session.SchemaText(schema)+" ORDER BY 1", func(row mysqlwire.TextRow) error {
 		o := &Object{Kind: Table, Schema: schema, Name: string(row[0])}
 		o.RowsEstimate, _ = strconv.ParseInt(string(row[2]), 10, 64) // NULL where the server does not know
 		o.BytesEstimate, _ = strconv.ParseInt(string(row[3]), 10, 64)
@@ -261,7 +261,7 @@ func (r *reader) readViews(ctx context.Context, schema string) error {
 
 func (r *reader) readRoutines(ctx context.Context, schema string) error {
 	var all []*Object
-	err := r.q.Query(ctx, "SELECT ROUTINE_TYPE, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = "+rowstream.SchemaText(schema)+" ORDER BY 1, 2",
+	err := r.q.Query(ctx, "SELECT ROUTINE_TYPE, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = "+session.SchemaText(schema)+" ORDER BY 1, 2",
 		func(row mysqlwire.TextRow) error {
 			o := &Object{Kind: Kind(strings.ToLower(string(row[0]))), Schema: schema, Name: string(row[1]), Definer: string(row[2])}
 			if o.Kind == "package body" {
@@ -294,7 +294,7 @@ func (r *reader) readLibraries(ctx context.Context, schema string) error {
 	if r.inv.Source != dialect.MySQL {
 		return nil
 	}
-	err := r.q.Query(ctx, "SELECT LIBRARY_NAME FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA = "+rowstream.SchemaText(schema)+" ORDER BY 1",
+	err := r.q.Query(ctx, "SELECT LIBRARY_NAME FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA = "+session.SchemaText(schema)+" ORDER BY 1",
 		func(row mysqlwire.TextRow) error {
 			o := &Object{Kind: Library, Schema: schema, Name: string(row[0])}
 			r.add(o)
@@ -310,7 +310,7 @@ func (r *reader) readLibraries(ctx context.Context, schema string) error {
 func (r *reader) readTriggers(ctx context.Context, schema string) error {
 	var all []*Object
 	order := ", ACTION_ORDER" // in which those of one table, time and event act
-	err := r.q.Query(ctx, "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, DEFINER FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = "+rowstream.SchemaText(schema)+
+	err := r.q.Query(ctx, "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE, DEFINER FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = "+session.SchemaText(schema)+
 		" ORDER BY EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION"+order, func(row mysqlwire.TextRow) error {
 		o := &Object{Kind: Trigger, Schema: schema, Name: string(row[0]), Table: string(row[1]), Definer: string(row[2])}
 		r.add(o)
@@ -325,7 +325,7 @@ func (r *reader) readTriggers(ctx context.Context, schema string) error {
 
 func (r *reader) readEvents(ctx context.Context, schema string) error {
 	var all []*Object
-	err := r.q.Query(ctx, "SELECT EVENT_NAME, DEFINER, STATUS FROM information_schema.EVENTS WHERE EVENT_SCHEMA = "+rowstream.SchemaText(schema)+" ORDER BY 1",
+	err := r.q.Query(ctx, "SELECT EVENT_NAME, DEFINER, STATUS FROM information_schema.EVENTS WHERE EVENT_SCHEMA = "+session.SchemaText(schema)+" ORDER BY 1",
 		func(row mysqlwire.TextRow) error {
 			o := &Object{Kind: Event, Schema: schema, Name: string(row[0]), Definer: string(row[1])}
 			o.Context.Status = string(row[2])
@@ -343,7 +343,7 @@ func (r *reader) readGrantees(ctx context.Context, schema string) error {
 	if r.sel.Users && r.whole(schema) {
 		return nil // listed by package accounts
 	}
-	text := rowstream.SchemaText(schema)
+	text := session.SchemaText(schema)
 	return r.q.Query(ctx, "SELECT GRANTEE FROM information_schema.SCHEMA_PRIVILEGES WHERE TABLE_SCHEMA = "+text+
 		" UNION SELECT GRANTEE FROM information_schema.TABLE_PRIVILEGES WHERE TABLE_SCHEMA = "+text+
 		" UNION SELECT GRANTEE FROM information_schema.COLUMN_PRIVILEGES WHERE TABLE_SCHEMA = "+text+" ORDER BY 1", func(row mysqlwire.TextRow) error {
@@ -354,7 +354,7 @@ func (r *reader) readGrantees(ctx context.Context, schema string) error {
 
 // list adds the objects whose names and definers a statement selects.
 func (r *reader) list(ctx context.Context, k Kind, schema, sql string) (all []*Object, err error) {
-	err = r.q.Query(ctx, fmt.Sprintf(sql, rowstream.SchemaText(schema)), func(row mysqlwire.TextRow) error {
+	err = r.q.Query(ctx, fmt.Sprintf(sql, session.SchemaText(schema)), func(row mysqlwire.TextRow) error {
 		o := &Object{Kind: k, Schema: schema, Name: string(row[0]), Definer: string(row[1])}
 		r.add(o)
 		all = append(all, o)
@@ -371,7 +371,7 @@ func (r *reader) define(ctx context.Context, o *Object) error {
 	}
 	// MySQL quotes names in the text of a trigger that MariaDB leaves as they were given.
 	err := r.q.Query(ctx, "SELECT ACTION_TIMING, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, DEFINER, ACTION_STATEMENT FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = "+
-		rowstream.SchemaText(o.Schema)+" AND TRIGGER_NAME = "+rowstream.SchemaText(o.Name), func(row mysqlwire.TextRow) error {
+		session.SchemaText(o.Schema)+" AND TRIGGER_NAME = "+session.SchemaText(o.Name), func(row mysqlwire.TextRow) error {
 		o.Acts = fmt.Sprintf("%s %s ON %s BY %s: %s", row[0], row[1], row[2], row[3], strings.TrimSpace(string(row[4])))
 		return nil
 	})
@@ -402,4 +402,4 @@ func (r *reader) show(ctx context.Context, o *Object, sql string, column int, al
 	return nil
 }
 
-func (o *Object) sqlName() string { return rowstream.Ident(o.Schema) + "." + rowstream.Ident(o.Name) }
+func (o *Object) sqlName() string { return session.Ident(o.Schema) + "." + session.Ident(o.Name) }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A dump has the inventory of its source, and later no source that could be queried: what Judge and Create would query is recorded.
@@ -35,7 +35,7 @@ func (inv *Inventory) referable() map[Reference]bool {
 }
 
 // ReadReferences sets the references of the views: the names in their definitions that are objects of the source.
-func (inv *Inventory) ReadReferences(ctx context.Context, source rowstream.Querier) error {
+func (inv *Inventory) ReadReferences(ctx context.Context, source session.Querier) error {
 	known := make(map[Reference]bool)
 	for r := range inv.referable() {
 		known[r] = true
@@ -62,8 +62,8 @@ func (inv *Inventory) ReadReferences(ctx context.Context, source rowstream.Queri
 }
 
 // exists reports whether a server has an object of the name.
-func (r Reference) exists(ctx context.Context, q rowstream.Querier) (found bool, err error) {
-	s, n := rowstream.SchemaText(r.Schema), rowstream.SchemaText(r.Name)
+func (r Reference) exists(ctx context.Context, q session.Querier) (found bool, err error) {
+	s, n := session.SchemaText(r.Schema), session.SchemaText(r.Name)
 	err = q.Query(ctx, "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = "+s+" AND TABLE_NAME = "+n+
 		" UNION SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = "+s+" AND ROUTINE_NAME = "+n, func(mysqlwire.TextRow) error {
 		found = true
@@ -73,7 +73,7 @@ func (r Reference) exists(ctx context.Context, q rowstream.Querier) (found bool,
 }
 
 // ReadSequences sets the next values of the sequences that are copied.
-func (inv *Inventory) ReadSequences(ctx context.Context, source rowstream.Querier) error {
+func (inv *Inventory) ReadSequences(ctx context.Context, source session.Querier) error {
 	for _, o := range inv.Copied(Sequence) {
 		if err := source.Query(ctx, "SELECT next_not_cached_value FROM "+o.sqlName(), func(row mysqlwire.TextRow) error {
 			o.Next = string(row[0])

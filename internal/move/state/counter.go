@@ -69,8 +69,8 @@ func targetCounter(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec
 
 // sourceCounter reads the counter with a single statement if possible, since clients may be paused.
 func sourceCounter(ctx context.Context, from rowstream.Server, spec *tabledef.Spec) (n uint64, err error) {
-	if s, ok := from.(rowstream.Querier); ok {
-		err := s.Query(ctx, "SHOW CREATE TABLE "+rowstream.Ident(spec.Schema)+"."+rowstream.Ident(spec.Name), counterIn(&n))
+	if s, ok := from.(session.Querier); ok {
+		err := s.Query(ctx, "SHOW CREATE TABLE "+session.Ident(spec.Schema)+"."+session.Ident(spec.Name), counterIn(&n))
 		return n, err
 	}
 	source, err := from.Describe(ctx, spec.Schema, spec.Name)

@@ -6,10 +6,10 @@ import (
 	"io"
 	"net"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // IsShutdown reports whether an error of a server means that the server or the connection is shutting down.
@@ -66,7 +66,7 @@ func WithAdvice(err error) error {
 		return fmt.Errorf("%w; set binlog_format of the target to ROW or MIXED, and wsrep_forced_binlog_format to NONE, %s", err, again)
 	case errors.As(err, &refused) && refused.Number == errKeyring:
 		return fmt.Errorf("%w; load a keyring in the target, or set its default_table_encryption to OFF, %s", err, again)
-	case errors.As(err, &refused) && rowstream.Denied(refused.Number):
+	case errors.As(err, &refused) && session.Denied(refused.Number):
 		return fmt.Errorf("%w; grant the target's account what it lacks, %s", err, again)
 	case IsUnreachable(err):
 		return fmt.Errorf("%w; start the server, or wait for it longer with option patience, %s", err, again)

@@ -6,14 +6,14 @@ import (
 	"os"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Lists the copies recorded in a target.
 func ExampleJobs() {
 	ctx := context.Background()
-	c, err := rowstream.Connect(ctx, mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")})
+	c, err := session.Connect(ctx, mysqlconn.Config{Addr: "db2:3306", User: "app", Password: os.Getenv("TO_PASSWORD")})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
@@ -271,7 +272,7 @@ func (f *faults) run(o *operation, cfg mysqlconn.Config) (any, error) {
 // connect opens a connection that the caller closes.
 func (f *faults) connect(cfg mysqlconn.Config) *mysqlconn.Client {
 	f.t.Helper()
-	c, err := rowstream.Connect(f.t.Context(), cfg)
+	c, err := session.Connect(f.t.Context(), cfg)
 	f.must(err)
 	return c
 }
@@ -331,7 +332,7 @@ func (f *faults) test(o *operation, rnd *rand.Rand, statements map[string]bool, 
 	f.proxy.Each(cells, prepare, do, func(cell testproxy.Cell, err error) {
 		place := o.name + ", " + cell.String()
 		if c != nil {
-			if in, err := rowstream.QueryValue(t.Context(), c, "SELECT @@in_transaction"); err == nil && in != "0" {
+			if in, err := session.QueryValue(t.Context(), c, "SELECT @@in_transaction"); err == nil && in != "0" {
 				t.Errorf("%s: a transaction is left open", place)
 			}
 			closeLast()

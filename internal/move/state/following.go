@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Following is the row of copy_follow that has the position up to which a copy has followed its source: all
@@ -28,7 +28,7 @@ type Following struct {
 }
 
 // Follows returns the name of copy_follow.
-func (s State) Follows() string { return rowstream.Ident(s.Schema) + ".copy_follow" }
+func (s State) Follows() string { return session.Ident(s.Schema) + ".copy_follow" }
 
 // CreateFollow creates the table if it is missing.
 func (s State) CreateFollow(ctx context.Context, c *mysqlconn.Client) error {
@@ -69,7 +69,7 @@ func (s State) FollowedBack(target string, tables []tabledef.Spec) *Following {
 }
 
 // Where returns the condition for the row.
-func (f *Following) Where() string { return " WHERE id = " + rowstream.Quote(f.ID) }
+func (f *Following) Where() string { return " WHERE id = " + session.Literal(f.ID) }
 
 // Position returns the position from which following resumes; zero if it has not started. It waits for a
 // transaction that is still being committed or rolled back.
@@ -139,7 +139,7 @@ func (f *Following) Note(ctx context.Context, c *mysqlconn.Client, p binlog.Posi
 	err := f.Lease.Check(ctx, c)
 	if err == nil {
 		err = ExecExact(ctx, c, "REPLACE INTO "+f.Follows()+" (id, version, source, targets, position, noted) VALUES ("+
-			rowstream.Quote(f.ID)+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(f.Source)+", "+rowstream.Quote(f.Targets)+", "+rowstream.Quote(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
+			session.Literal(f.ID)+", "+strconv.Itoa(StateVersion)+", "+session.Literal(f.Source)+", "+session.Literal(f.Targets)+", "+session.Literal(p.String())+", UTC_TIMESTAMP(6))", 1, 2)
 	}
 	if err != nil {
 		return fmt.Errorf("note in schema %s of the target how far the copy has followed: %w", f.Schema, err)
@@ -163,7 +163,7 @@ func (f *Following) Forget(ctx context.Context, c *mysqlconn.Client) error {
 // RecordedSources returns the recorded sources of the tables' rows.
 func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs []tabledef.Spec) (all []string, err error) {
 	for i := range specs {
-		source, err := rowstream.QueryValue(ctx, c, "SELECT source FROM "+s.Tables()+RowsOf(&specs[i]))
+		source, err := session.QueryValue(ctx, c, "SELECT source FROM "+s.Tables()+RowsOf(&specs[i]))
 		if Absent(err) {
 			return nil, nil
 		}
@@ -181,13 +181,13 @@ func (s State) RecordedSources(ctx context.Context, c *mysqlconn.Client, specs [
 func among(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, s := range texts {
-		quoted[i] = rowstream.Quote(s)
+		quoted[i] = session.Literal(s)
 	}
 	return "(" + strings.Join(quoted, ", ") + ")"
 }
 
 // Cutovers returns the name of copy_cutover.
-func (s State) Cutovers() string { return rowstream.Ident(s.Schema) + ".copy_cutover" }
+func (s State) Cutovers() string { return session.Ident(s.Schema) + ".copy_cutover" }
 
 // CreateCutover creates the table if it is missing.
 func (s State) CreateCutover(ctx context.Context, c *mysqlconn.Client) error {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // ForgetTable deletes all that is recorded of a target table, once no run writes to it. A statement of an older run that arrives later finds
@@ -18,7 +18,7 @@ func (s State) ForgetTable(ctx context.Context, c *mysqlconn.Client, spec *table
 		}
 	}
 	id := s.Followed("", []tabledef.Spec{*spec}).ID
-	if _, err := c.Exec(ctx, "DELETE FROM "+s.Follows()+" WHERE id = "+rowstream.Quote(id)); err != nil && !Absent(err) {
+	if _, err := c.Exec(ctx, "DELETE FROM "+s.Follows()+" WHERE id = "+session.Literal(id)); err != nil && !Absent(err) {
 		return fmt.Errorf("delete the state of %s in schema %s: %w", spec.Target(), s.Schema, err)
 	}
 	return nil

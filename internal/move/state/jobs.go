@@ -12,7 +12,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // maxJobs is the maximum number of tables that Jobs returns.
@@ -43,7 +42,7 @@ type Job struct {
 func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error) {
 	s := State{Schema: cmp.Or(schema, DefaultStateSchema)}
 	if err := session.ReadOnly(ctx, c); err != nil {
-		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(s.Schema), err)
+		return nil, fmt.Errorf("read copies from schema %s: %w", session.Ident(s.Schema), err)
 	}
 	jobs := []Job{}
 	_, err := c.Query(ctx, "SELECT t.target_schema, t.target_table, t.version, t.source, t.spec, t.phase, t.indexes, t.started, t.finished,"+
@@ -60,7 +59,7 @@ func Jobs(ctx context.Context, c *mysqlconn.Client, schema string) ([]Job, error
 		return jobs, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read copies from schema %s: %w", rowstream.Ident(s.Schema), err)
+		return nil, fmt.Errorf("read copies from schema %s: %w", session.Ident(s.Schema), err)
 	}
 	return jobs, nil
 }

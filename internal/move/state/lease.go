@@ -16,7 +16,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A Lease is a run's exclusive right to write to its target tables. It consists of
@@ -48,7 +47,7 @@ var ErrState = errors.New("the state in the target is not as it was written")
 var ErrLocked = errors.New("another tare copy is at work")
 
 // Epochs returns the name of copy_epoch.
-func (s State) Epochs() string { return rowstream.Ident(s.Schema) + ".copy_epoch" }
+func (s State) Epochs() string { return session.Ident(s.Schema) + ".copy_epoch" }
 
 // CreateEpochs creates copy_epoch if it is missing.
 func (s State) CreateEpochs(ctx context.Context, c *mysqlconn.Client) error {
@@ -81,7 +80,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 		return nil, fmt.Errorf("prepare the lease on the target tables: %w", err)
 	}
 	var err error
-	if l.session, err = rowstream.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
+	if l.session, err = session.QueryValue(ctx, c, "SELECT CONNECTION_ID()"); err == nil {
 		err = s.CreateEpochs(ctx, c)
 	}
 	if err == nil {
@@ -107,7 +106,7 @@ func AcquireLease(ctx context.Context, c *mysqlconn.Client, s State, specs []*ta
 func CloseLease(c *mysqlconn.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_, _ = rowstream.QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
+	_, _ = session.QueryValue(ctx, c, "SELECT RELEASE_ALL_LOCKS()") // the connection may be lost
 	_ = c.Close()
 }
 
@@ -122,7 +121,7 @@ func (l *Lease) replaceEpochs(ctx context.Context, c *mysqlconn.Client, specs []
 	for _, spec := range specs {
 		err := RepeatDeadlocked(func() error {
 			_, err := c.Exec(ctx, "INSERT INTO "+l.state.Epochs()+" (target_schema, target_table, epoch, taken) VALUES ("+
-				rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch")
+				session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", '', UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE epoch = epoch")
 			return err
 		})
 		if err != nil {
@@ -138,12 +137,12 @@ func (l *Lease) replaceEpochs(ctx context.Context, c *mysqlconn.Client, specs []
 func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*tabledef.Spec) error {
 	var before []string
 	for _, spec := range specs {
-		epoch, err := rowstream.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(spec)+" FOR UPDATE")
+		epoch, err := session.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(spec)+" FOR UPDATE")
 		if err != nil {
 			return err
 		}
 		if epoch != "" {
-			before = append(before, rowstream.Quote(epoch))
+			before = append(before, session.Literal(epoch))
 		}
 	}
 	if len(before) > 0 {
@@ -152,11 +151,11 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 		}
 	}
 	for _, spec := range specs {
-		if err := ExecExact(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+rowstream.Quote(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
+		if err := ExecExact(ctx, c, "UPDATE "+l.state.Epochs()+" SET epoch = "+session.Literal(l.epoch)+", taken = UTC_TIMESTAMP(6)"+RowsOf(spec), 1); err != nil {
 			return err
 		}
 	}
-	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.Epochs()+" WHERE epoch = "+rowstream.Quote(l.epoch))
+	n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+l.state.Epochs()+" WHERE epoch = "+session.Literal(l.epoch))
 	if err == nil && n != strconv.Itoa(len(specs)) {
 		err = fmt.Errorf("%w: %s of %d tables have the run's epoch", ErrState, n, len(specs))
 	}
@@ -167,7 +166,7 @@ func (l *Lease) replace(ctx context.Context, c *mysqlconn.Client, specs []*table
 // prevents other runs from replacing the epoch until the transaction ends. Transactions of one run do not
 // wait for each other.
 func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
-	epoch, err := rowstream.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
+	epoch, err := session.QueryValue(ctx, c, "SELECT epoch FROM "+l.state.Epochs()+RowsOf(l.First)+" LOCK IN SHARE MODE")
 	if Absent(err) || err == nil && epoch != l.epoch {
 		return ErrLeaseLost
 	}
@@ -179,7 +178,7 @@ func (l *Lease) Check(ctx context.Context, c *mysqlconn.Client) error {
 
 // Confirm returns an error unless the holder's session exists on the server that c is connected to.
 func (l *Lease) Confirm(ctx context.Context, c *mysqlconn.Client) error {
-	session, err := rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(LockName(l.First))+"), 0)")
+	session, err := session.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+session.Literal(LockName(l.First))+"), 0)")
 	switch {
 	case err != nil:
 		return fmt.Errorf("check the run's lock: %w", err)
@@ -260,7 +259,7 @@ func indexLockName(spec *tabledef.Spec) string {
 }
 
 func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int) (bool, error) {
-	got, err := rowstream.QueryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", rowstream.Quote(name), seconds))
+	got, err := session.QueryValue(ctx, c, fmt.Sprintf("SELECT COALESCE(GET_LOCK(%s, %d), 0)", session.Literal(name), seconds))
 	return got == "1", err
 }
 
@@ -270,11 +269,11 @@ func getLock(ctx context.Context, c *mysqlconn.Client, name string, seconds int)
 func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, patience time.Duration) error {
 	got, err := getLock(ctx, c, indexLockName(spec), max(1, int(patience.Seconds())))
 	if err == nil && !got {
-		var session string
-		session, err = rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(indexLockName(spec))+"), 0)")
+		var id string
+		id, err = session.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+session.Literal(indexLockName(spec))+"), 0)")
 		if err == nil {
 			return fmt.Errorf("%w: an ALTER TABLE of a run that has ended still executes on %s in the target, as connection %s: wait for it, or KILL %s there",
-				ErrLocked, spec.Target(), session, session)
+				ErrLocked, spec.Target(), id, id)
 		}
 	}
 	if err != nil {
@@ -284,7 +283,7 @@ func LockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, 
 }
 
 func unlockIndexes(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
-	if _, err := rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+rowstream.Quote(indexLockName(spec))+")"); err != nil {
+	if _, err := session.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+session.Literal(indexLockName(spec))+")"); err != nil {
 		return fmt.Errorf("unlock the indexes of %s in the target: %w", spec.Target(), err)
 	}
 	return nil

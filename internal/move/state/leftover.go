@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // A server executes the statement that it has received to its end, also when the process that has sent it was killed. A session whose
@@ -20,7 +20,7 @@ func TakeLock(ctx context.Context, c *mysqlconn.Client, name string, wait time.D
 		if err != nil || got {
 			return err
 		}
-		holder, err := rowstream.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+rowstream.Quote(name)+"), 0)")
+		holder, err := session.QueryValue(ctx, c, "SELECT COALESCE(IS_USED_LOCK("+session.Literal(name)+"), 0)")
 		if err != nil {
 			return err
 		}
@@ -40,6 +40,6 @@ func AwaitLock(ctx context.Context, c *mysqlconn.Client, name string, wait time.
 	if err := TakeLock(ctx, c, name, wait); err != nil {
 		return err
 	}
-	_, err := rowstream.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+rowstream.Quote(name)+")")
+	_, err := session.QueryValue(ctx, c, "SELECT RELEASE_LOCK("+session.Literal(name)+")")
 	return err
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
-func (s State) lookups() string { return rowstream.Ident(s.Schema) + ".copy_lookup" }
+func (s State) lookups() string { return session.Ident(s.Schema) + ".copy_lookup" }
 
 // KeepLookup records the values of the lookup table that selects the rows of a target table. resumed reports that an earlier run has
 // copied rows: then the values must contain those that it recorded.
@@ -48,6 +48,6 @@ func (s State) KeepLookup(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	}
 	return s.Write(ctx, c, spec, func() error {
 		return ExecExact(ctx, c, "REPLACE INTO "+s.lookups()+" (target_schema, target_table, entries) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.ToName)+fmt.Sprintf(", x'%x')", now), 1, 2)
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.ToName)+fmt.Sprintf(", x'%x')", now), 1, 2)
 	})
 }

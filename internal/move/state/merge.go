@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -17,13 +18,13 @@ import (
 // variants returns the condition for all rows of a target table: of a copy from one source, and of each of several sources.
 func variants(spec *tabledef.Spec) string {
 	prefix := tabledef.SourcesOf(spec.ToName)
-	return " WHERE target_schema = " + rowstream.Quote(spec.ToSchema) + " AND (target_table = " + rowstream.Quote(spec.ToName) +
-		" OR LEFT(target_table, " + strconv.Itoa(len(prefix)) + ") = " + rowstream.Quote(prefix) + " AND RIGHT(target_table, 1) = ' ')"
+	return " WHERE target_schema = " + session.Literal(spec.ToSchema) + " AND (target_table = " + session.Literal(spec.ToName) +
+		" OR LEFT(target_table, " + strconv.Itoa(len(prefix)) + ") = " + session.Literal(prefix) + " AND RIGHT(target_table, 1) = ' ')"
 }
 
 // Known reports whether any copy has recorded the target table, from one source or from several.
 func (s State) Known(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (known bool, err error) {
-	n, err := rowstream.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+s.Tables()+variants(spec))
+	n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM "+s.Tables()+variants(spec))
 	if Absent(err) {
 		return false, nil
 	}
@@ -34,7 +35,7 @@ func (s State) Known(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 // are lost with it. A statement of an older run that arrives later finds no epoch, and is rolled back.
 func (s State) ForgetOthers(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) error {
 	for _, table := range []string{s.Epochs(), s.chunks(), s.verifieds(), s.definitions(), s.foreignKeys(), s.Tables()} {
-		if _, err := c.Exec(ctx, "DELETE FROM "+table+variants(spec)+" AND target_table <> "+rowstream.Quote(spec.StateName())); err != nil && !Absent(err) {
+		if _, err := c.Exec(ctx, "DELETE FROM "+table+variants(spec)+" AND target_table <> "+session.Literal(spec.StateName())); err != nil && !Absent(err) {
 			return fmt.Errorf("delete the state of other sources of %s in schema %s: %w", spec.Target(), s.Schema, err)
 		}
 	}
@@ -59,7 +60,7 @@ func Conflict(ctx context.Context, c *mysqlconn.Client, t *tabledef.Target, err 
 	}
 	other := 0
 	for _, d := range deletes {
-		n, err := rowstream.QueryValue(ctx, c, t.Owned.OtherOwner(string(d)))
+		n, err := session.QueryValue(ctx, c, t.Owned.OtherOwner(string(d)))
 		if other, _ = strconv.Atoi(n); err != nil || other > 0 { // the conflict is certain, its other side is not
 			break
 		}

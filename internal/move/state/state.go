@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -53,17 +54,17 @@ type State struct {
 }
 
 // Tables returns the name of copy_table.
-func (s State) Tables() string    { return rowstream.Ident(s.Schema) + ".copy_table" }
-func (s State) chunks() string    { return rowstream.Ident(s.Schema) + ".copy_chunk" }
-func (s State) verifieds() string { return rowstream.Ident(s.Schema) + ".copy_verified" }
+func (s State) Tables() string    { return session.Ident(s.Schema) + ".copy_table" }
+func (s State) chunks() string    { return session.Ident(s.Schema) + ".copy_chunk" }
+func (s State) verifieds() string { return session.Ident(s.Schema) + ".copy_verified" }
 
 // createTables creates the state's schema, and tables of it, if they are missing.
 func (s State) createTables(ctx context.Context, c *mysqlconn.Client, statements ...string) error {
-	for _, sql := range append([]string{"CREATE DATABASE IF NOT EXISTS " + rowstream.Ident(s.Schema)}, statements...) {
+	for _, sql := range append([]string{"CREATE DATABASE IF NOT EXISTS " + session.Ident(s.Schema)}, statements...) {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			err = fmt.Errorf("create the state's tables in schema %s of the target: %w", s.Schema, err)
 			if refused := new(mysqlconn.ServerError); errors.As(err, &refused) && (refused.Number == errDatabaseDenied || refused.Number == ErrTableDenied) {
-				return fmt.Errorf("%w; GRANT ALL ON %s.* TO the target's user, or name another schema with option state-schema", err, rowstream.Ident(s.Schema))
+				return fmt.Errorf("%w; GRANT ALL ON %s.* TO the target's user, or name another schema with option state-schema", err, session.Ident(s.Schema))
 			}
 			return WithAdvice(err)
 		}
@@ -123,7 +124,7 @@ func (s State) Create(ctx context.Context, c *mysqlconn.Client) error {
 
 // RowsOf returns the condition for the rows of one target table, or of one of its sources if there are several.
 func RowsOf(s *tabledef.Spec) string {
-	return " WHERE target_schema = " + rowstream.Quote(s.ToSchema) + " AND target_table = " + rowstream.Quote(s.StateName())
+	return " WHERE target_schema = " + session.Literal(s.ToSchema) + " AND target_table = " + session.Literal(s.StateName())
 }
 
 // Load returns the records of a target table, or nil if there are none. It waits for transactions that are
@@ -205,7 +206,7 @@ func EncodeKey(key mysqlwire.TextRow) string {
 	if key == nil {
 		return "NULL"
 	}
-	return rowstream.Quote(string(rowstream.EncodeKey(key)))
+	return session.Literal(string(rowstream.EncodeKey(key)))
 }
 
 // Begin records that a table is being copied. text describes the rows and the order of the chunks.
@@ -215,12 +216,12 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 		lines.WriteString(string(x) + "\n")
 	}
 	return s.Write(ctx, c, spec, func() error {
-		if err := ExecExact(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+rowstream.Quote(string(tabledef.Emptying)), 0, 1); err != nil {
+		if err := ExecExact(ctx, c, "DELETE FROM "+s.Tables()+RowsOf(spec)+" AND phase = "+session.Literal(string(tabledef.Emptying)), 0, 1); err != nil {
 			return err
 		}
 		err := ExecExact(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(StateVersion)+", "+rowstream.Quote(source)+", "+rowstream.Quote(text)+", "+
-			rowstream.Quote(string(tabledef.Copying))+", "+rowstream.Quote(position)+", "+rowstream.Quote(lines.String())+", UTC_TIMESTAMP())", 1)
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", "+strconv.Itoa(StateVersion)+", "+session.Literal(source)+", "+session.Literal(text)+", "+
+			session.Literal(string(tabledef.Copying))+", "+session.Literal(position)+", "+session.Literal(lines.String())+", UTC_TIMESTAMP())", 1)
 		if err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func (s State) Begin(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 func (s State) Cut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", "+strconv.Itoa(k.Number)+", "+EncodeKey(k.After)+", "+EncodeKey(k.Upto)+
 			") ON DUPLICATE KEY UPDATE chunk = chunk"); err != nil {
 			return err
 		}
@@ -295,7 +296,7 @@ func (s State) SetPhase(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 			err = Contiguous(chunks, true)
 		}
 		if err == nil {
-			err = ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(p))+end+RowsOf(spec), 1, 0)
+			err = ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+session.Literal(string(p))+end+RowsOf(spec), 1, 0)
 		}
 		if err != nil {
 			return err
@@ -306,7 +307,7 @@ func (s State) SetPhase(ctx context.Context, c *mysqlconn.Client, spec *tabledef
 
 // MustRead returns an error unless a query returns the value.
 func MustRead(ctx context.Context, c *mysqlconn.Client, sql, want string) error {
-	got, err := rowstream.QueryValue(ctx, c, sql)
+	got, err := session.QueryValue(ctx, c, sql)
 	if err == nil && got != want {
 		err = fmt.Errorf("%w: wrote %.100q, read back %.100q (%.100q)", ErrState, want, got, sql)
 	}
@@ -321,13 +322,13 @@ func (s State) Empty(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Sp
 				return err
 			}
 		}
-		return ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+rowstream.Quote(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
+		return ExecExact(ctx, c, "UPDATE "+s.Tables()+" SET phase = "+session.Literal(string(tabledef.Emptying))+", version = "+strconv.Itoa(StateVersion)+RowsOf(spec), 0, 1)
 	})
 }
 
 // LeftOut returns the indexes that an earlier run has left out of a table.
 func (s State) LeftOut(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec) (indexes []tabledef.Index, err error) {
-	lines, err := rowstream.QueryValue(ctx, c, "SELECT indexes FROM "+s.Tables()+RowsOf(spec))
+	lines, err := session.QueryValue(ctx, c, "SELECT indexes FROM "+s.Tables()+RowsOf(spec))
 	for line := range strings.Lines(lines) {
 		indexes = append(indexes, tabledef.Index(strings.TrimSuffix(line, "\n")))
 	}
@@ -346,7 +347,7 @@ func (s State) wrapError(spec *tabledef.Spec, err error) error {
 	return fmt.Errorf("note the progress of %s in schema %s of the target: %w", spec.Target(), s.Schema, err)
 }
 
-func (s State) foreignKeys() string { return rowstream.Ident(s.Schema) + ".copy_foreign_key" }
+func (s State) foreignKeys() string { return session.Ident(s.Schema) + ".copy_foreign_key" }
 
 // RecordKeys replaces, within a transaction, the recorded foreign keys of a table.
 func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, keys []tabledef.ForeignKey) error {
@@ -355,7 +356,7 @@ func (s State) RecordKeys(ctx context.Context, c *mysqlconn.Client, spec *tabled
 	}
 	for _, k := range keys {
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.foreignKeys()+" (target_schema, target_table, name, definition, referred) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+rowstream.Quote(k.Name)+", "+rowstream.Quote(k.Definition)+", "+rowstream.Quote(k.Referred)+")", 1); err != nil {
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", "+session.Literal(k.Name)+", "+session.Literal(k.Definition)+", "+session.Literal(k.Referred)+")", 1); err != nil {
 			return err
 		}
 	}
@@ -377,7 +378,7 @@ type describedTable struct {
 	Layout []int
 }
 
-func (s State) definitions() string { return rowstream.Ident(s.Schema) + ".copy_definition" }
+func (s State) definitions() string { return session.Ident(s.Schema) + ".copy_definition" }
 
 // Define records a table's definition, and that no statement has stopped a run with it.
 func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, d tabledef.Definition) error {
@@ -387,14 +388,14 @@ func (s State) Define(ctx context.Context, c *mysqlconn.Client, spec *tabledef.S
 	}
 	return s.Write(ctx, c, spec, func() error {
 		return ExecExact(ctx, c, "REPLACE INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+rowstream.Quote(string(text))+", "+rowstream.Quote(d.Upto.String())+", '')", 1, 2)
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", "+session.Literal(string(text))+", "+session.Literal(d.Upto.String())+", '')", 1, 2)
 	})
 }
 
 // StoppedBy records the statement that stopped a run.
 func (s State) StoppedBy(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, sql string) error {
 	return s.Write(ctx, c, spec, func() error {
-		if err := ExecExact(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+rowstream.Quote(sql)+RowsOf(spec), 1, 0); err != nil {
+		if err := ExecExact(ctx, c, "UPDATE "+s.definitions()+" SET stopped = "+session.Literal(sql)+RowsOf(spec), 1, 0); err != nil {
 			return err
 		}
 		return MustRead(ctx, c, "SELECT stopped FROM "+s.definitions()+RowsOf(spec)+" FOR UPDATE", sql)

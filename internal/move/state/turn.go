@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // Turn records the way back of a finished copy whose two tables were swapped: a finished copy of the same chunks to the table back, which
@@ -22,11 +22,11 @@ func (s State) Turn(ctx context.Context, c *mysqlconn.Client, finished, back *ta
 	if err := s.ForgetTable(ctx, c, back); err != nil {
 		return err
 	}
-	target := rowstream.Quote(back.ToSchema) + ", " + rowstream.Quote(back.ToName)
+	target := session.Literal(back.ToSchema) + ", " + session.Literal(back.ToName)
 	err = transaction(ctx, c, func() error {
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.Tables()+" (target_schema, target_table, version, source, spec, phase, position, indexes, started, finished) SELECT "+target+", "+
-			strconv.Itoa(StateVersion)+", source, "+rowstream.Quote(text)+", phase, "+rowstream.Quote(position)+", '', started, finished FROM "+s.Tables()+
-			RowsOf(finished)+" AND phase = "+rowstream.Quote(string(tabledef.Finished)), 1); err != nil {
+			strconv.Itoa(StateVersion)+", source, "+session.Literal(text)+", phase, "+session.Literal(position)+", '', started, finished FROM "+s.Tables()+
+			RowsOf(finished)+" AND phase = "+session.Literal(string(tabledef.Finished)), 1); err != nil {
 			return err
 		}
 		if err := ExecExact(ctx, c, "INSERT INTO "+s.chunks()+" (target_schema, target_table, chunk, after_key, upto_key, copied, row_count) SELECT "+target+
@@ -34,7 +34,7 @@ func (s State) Turn(ctx context.Context, c *mysqlconn.Client, finished, back *ta
 			return err
 		}
 		return ExecExact(ctx, c, "INSERT INTO "+s.definitions()+" (target_schema, target_table, definition, upto, stopped) VALUES ("+target+", "+
-			rowstream.Quote(string(described))+", "+rowstream.Quote(d.Upto.String())+", '')", 1)
+			session.Literal(string(described))+", "+session.Literal(d.Upto.String())+", '')", 1)
 	})
 	if err != nil {
 		return fmt.Errorf("record in schema %s that changes go back to %s: %w", s.Schema, back.Target(), err)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -14,7 +15,7 @@ import (
 func (s State) Verified(ctx context.Context, c *mysqlconn.Client, spec *tabledef.Spec, k rowstream.Chunk) error {
 	return s.Write(ctx, c, spec, func() error {
 		return ExecExact(ctx, c, "REPLACE INTO "+s.verifieds()+" (target_schema, target_table, chunk) VALUES ("+
-			rowstream.Quote(spec.ToSchema)+", "+rowstream.Quote(spec.StateName())+", "+strconv.Itoa(k.Number)+")", 1, 2)
+			session.Literal(spec.ToSchema)+", "+session.Literal(spec.StateName())+", "+strconv.Itoa(k.Number)+")", 1, 2)
 	})
 }
 

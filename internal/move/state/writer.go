@@ -11,6 +11,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -75,7 +76,7 @@ func (w *Writer) Recover(ctx context.Context, t *tabledef.Target, k rowstream.Ch
 // Retryable reports whether a transaction may succeed when it is repeated: the connection was lost, or
 // the server rolled it back in favor of another one.
 func (w *Writer) Retryable(err error) bool {
-	var gone *rowstream.ExhaustedError
+	var gone *retry.ExhaustedError
 	if errors.As(err, &gone) {
 		return false
 	}
@@ -110,7 +111,7 @@ func (w *Writer) Connect(ctx context.Context) error {
 	}
 	cfg := w.Cfg
 	cfg.Capabilities |= mysqlwire.CapLocalFiles
-	c, err := rowstream.Connect(ctx, cfg, session.Int("foreign_key_checks", 0))
+	c, err := session.Connect(ctx, cfg, session.Int("foreign_key_checks", 0))
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 		return err
 	}
 	err := session.Set(ctx, c, session.Int("max_error_count", mostWarnings))
-	if err != nil && !rowstream.IsUnseen(err) {
+	if err != nil && !session.IsUnseen(err) {
 		return err
 	}
 	_, err = c.Query(ctx, "SELECT @@local_infile, @@max_allowed_packet, @@max_error_count", func(row mysqlwire.TextRow) error {
@@ -152,17 +153,17 @@ func (w *Writer) prepare(ctx context.Context, c *mysqlconn.Client) error {
 func (w *Writer) Reconnect(ctx context.Context) error {
 	defer w.Waits.Begin("the target to be reachable again", "", w.Patience)()
 	w.Close()
-	return rowstream.Retry(ctx, w.Patience, func() error {
+	return retry.Within(ctx, w.Patience, func() error {
 		err := w.Connect(ctx)
 		if errors.Is(err, ErrLeaseLost) {
-			return rowstream.Final(err)
+			return retry.Final(err)
 		}
 		return err
 	})
 }
 
 // Waiting calls do, which may wait for locks, disks or the network of the target. A target that does not
-// respond and does not work on the statement is abandoned after the patience: see rowstream.Connect.
+// respond and does not work on the statement is abandoned after the patience: see session.Connect.
 func (w *Writer) Waiting(what string, do func() error) error {
 	defer w.Waits.Begin("the target to execute "+what, "", 0)()
 	return do()
@@ -247,8 +248,8 @@ func (w *Writer) readCommitted(ctx context.Context, c *mysqlconn.Client) error {
 	}); err != nil {
 		return fmt.Errorf("read the target's binary log: %w", err)
 	}
-	forced, err := rowstream.Variable(ctx, c, "wsrep_forced_binlog_format")
-	if err != nil && !rowstream.IsUnknownVariable(err) {
+	forced, err := session.Variable(ctx, c, "wsrep_forced_binlog_format")
+	if err != nil && !session.IsUnknownVariable(err) {
 		return fmt.Errorf("read the target's binary log: %w", err)
 	}
 	if refused || forced == "STATEMENT" {

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestLoadMalformed has a batch whose rows cannot be read: it is no loaded batch.
@@ -30,7 +30,7 @@ func TestReadCommitted(t *testing.T) {
 		if err := (&Writer{}).readCommitted(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := rowstream.QueryValue(t.Context(), c, "SELECT @@SESSION.tx_isolation"); err != nil || got != want {
+		if got, err := session.QueryValue(t.Context(), c, "SELECT @@SESSION.tx_isolation"); err != nil || got != want {
 			t.Errorf("%s: %s, %v, want %s", format, got, err, want)
 		}
 	}

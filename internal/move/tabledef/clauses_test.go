@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -98,7 +99,7 @@ func TestMappedSums(t *testing.T) {
 		{MappedColumn{Column: column, From: "a"}, "", ""},
 		{MappedColumn{Column: column, From: "a", Conversion: rowstream.Conversion{From: "x", To: "y"}}, "x", "y"},
 		{MappedColumn{Column: column}, "NULL", "`c`"},
-		{MappedColumn{Column: column, Fixed: []byte("it's")}, rowstream.Quote("it's"), "`c`"},
+		{MappedColumn{Column: column, Fixed: []byte("it's")}, session.Literal("it's"), "`c`"},
 		{MappedColumn{Column: column, Fixed: []byte{}}, "_binary''", "`c`"},
 	} {
 		if from, to := c.m.Sums(); from != c.from || to != c.to {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -66,7 +67,7 @@ func Alteration(spec *Spec, source, there *rowstream.Table) string {
 	}
 	for i := range there.Columns {
 		if ColumnNumber(source, there.Columns[i].Name) < 0 {
-			parts, dropped = append(parts, "DROP COLUMN "+rowstream.Ident(there.Columns[i].Name)), true
+			parts, dropped = append(parts, "DROP COLUMN "+session.Ident(there.Columns[i].Name)), true
 		}
 	}
 	if len(parts) == 0 || added && dropped { // may be one column under another name

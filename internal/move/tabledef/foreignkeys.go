@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -23,7 +24,7 @@ func IsTarget(tables []*Table, schema, name string) bool {
 func OnlyAmong(ctx context.Context, c *mysqlconn.Client, tables []*Table) error {
 	for _, t := range tables {
 		if _, err := c.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"+
-			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+rowstream.Quote(t.Spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+rowstream.Quote(t.Spec.ToName), func(row mysqlwire.TextRow) error {
+			" WHERE UNIQUE_CONSTRAINT_SCHEMA = "+session.Literal(t.Spec.ToSchema)+" AND REFERENCED_TABLE_NAME = "+session.Literal(t.Spec.ToName), func(row mysqlwire.TextRow) error {
 			if IsTarget(tables, string(row[0]), string(row[1])) {
 				return nil
 			}

@@ -52,7 +52,7 @@ func (l *Lookup) Source() string { return l.Schema + "." + l.Table }
 // Values returns what Load has read.
 func (l *Lookup) Values() *rowstream.Lookup { return l.values }
 
-// Load reads the lookup table for the following run. c has the settings of rowstream.Connect.
+// Load reads the lookup table for the following run. c has the settings of session.Connect.
 func (l *Lookup) Load(ctx context.Context, c *mysqlconn.Client) (err error) {
 	l.values, l.column, err = l.read(ctx, c)
 	return err

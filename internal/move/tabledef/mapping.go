@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -67,7 +68,7 @@ func (c *MappedColumn) Sums() (from, to string) {
 	if c.Fixed == nil {
 		return "NULL", c.Column.ReadExpr()
 	}
-	return rowstream.Quote(string(c.Fixed)), c.Column.ReadExpr()
+	return session.Literal(string(c.Fixed)), c.Column.ReadExpr()
 }
 
 // ComparesGenerated reports whether generated columns are compared, of the two descriptions: those of the same definition are.

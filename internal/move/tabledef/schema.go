@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -93,7 +94,7 @@ func uniqueColumns(tables ...*rowstream.Table) func(column string) bool {
 	}
 	return func(column string) bool {
 		return slices.ContainsFunc(parts, func(p keyPart) bool {
-			return strings.EqualFold(p.column, column) || p.column == "" && strings.Contains(strings.ToLower(p.rest), strings.ToLower(rowstream.Ident(column)))
+			return strings.EqualFold(p.column, column) || p.column == "" && strings.Contains(strings.ToLower(p.rest), strings.ToLower(session.Ident(column)))
 		})
 	}
 }
@@ -122,7 +123,7 @@ func SecondaryIndexes(t *rowstream.Table) []Index {
 	auto := ""
 	for i := range t.Columns {
 		if t.Columns[i].Auto {
-			auto = "(" + rowstream.Ident(t.Columns[i].Name)
+			auto = "(" + session.Ident(t.Columns[i].Name)
 		}
 	}
 	var all []Index

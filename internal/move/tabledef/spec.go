@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -56,7 +57,7 @@ func (s *Spec) Target() string { return s.ToSchema + "." + s.ToName }
 
 // TargetSQL returns the target's name, quoted for statements.
 func (s *Spec) TargetSQL() string {
-	return rowstream.Ident(s.ToSchema) + "." + rowstream.Ident(s.ToName)
+	return session.Ident(s.ToSchema) + "." + session.Ident(s.ToName)
 }
 
 // Text describes the selection of rows and columns. It is stored in the state, so that a run resumes only

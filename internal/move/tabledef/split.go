@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -96,7 +97,7 @@ func splitByRange(specs []*Spec, column, clause, list string, bounded bool) erro
 			return fmt.Errorf("%q: bound %s after %s: %w", clause, b, bounds[i-1], err)
 		}
 	}
-	name := rowstream.Ident(column)
+	name := session.Ident(column)
 	for i, s := range specs {
 		var all []string
 		for _, b := range bounds[:i] {

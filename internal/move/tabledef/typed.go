@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -27,13 +28,13 @@ func (t *Table) typed(there *rowstream.Table) *Typed {
 	found := false
 	for i := range m.Columns {
 		c := &m.Columns[i]
-		name := rowstream.Ident(c.Column.Name)
+		name := session.Ident(c.Column.Name)
 		value := "tare_t." + name
 		if n := ColumnNumber(t.Source, c.From); n >= 0 && c.Column.Type == "json" && t.Source.Columns[n].Type == "json" {
 			found = true
 			as := "tare_" + strconv.Itoa(i)
 			value = "tare_s." + as
-			selected = append(selected, rowstream.Ident(c.From)+" AS "+as)
+			selected = append(selected, session.Ident(c.From)+" AS "+as)
 		}
 		names, values = append(names, name), append(values, value)
 	}
@@ -46,12 +47,12 @@ func (t *Table) typed(there *rowstream.Table) *Typed {
 		from := &t.Source.Columns[k]
 		n := slices.IndexFunc(m.Columns, func(c MappedColumn) bool { return c.From == from.Name })
 		to := &m.Columns[n].Column
-		value := "tare_t." + rowstream.Ident(to.Name)
+		value := "tare_t." + session.Ident(to.Name)
 		if from.Collation != to.Collation && from.Collation != "" { // the index of the source is used
 			value = "CONVERT(" + value + " USING " + from.Charset + ") COLLATE " + from.Collation
 		}
 		as := "tare_k" + strconv.Itoa(i)
-		selected, joined = append(selected, rowstream.Ident(from.Name)+" AS "+as), append(joined, "tare_s."+as+" = "+value)
+		selected, joined = append(selected, session.Ident(from.Name)+" AS "+as), append(joined, "tare_s."+as+" = "+value)
 		keyed.Key = append(keyed.Key, ColumnNumber(there, to.Name))
 	}
 	return &Typed{

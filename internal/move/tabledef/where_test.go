@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -15,7 +16,7 @@ import (
 // rows.
 func TestPredicate(t *testing.T) {
 	s := testmysql.Start(t)
-	c, err := rowstream.Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
+	c, err := session.Connect(t.Context(), mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
@@ -163,7 +164,7 @@ func (c *copied) once(name string, view, to, writers mysqlconn.Config, workers i
 			o.View, err = source.Snapshot(c.t.Context(), workers, []*rowstream.Table{c.tables[0].Source, c.tables[1].Source})
 			c.must(err)
 			if o.To = c.holder; to.Addr != c.direct.Addr {
-				o.To, err = rowstream.Connect(c.t.Context(), to)
+				o.To, err = session.Connect(c.t.Context(), to)
 				c.must(err)
 			}
 			return func() {
@@ -223,9 +224,9 @@ func (c *copied) changing() verification {
 		name: "rows that changed in every comparison",
 		prepare: func() func() {
 			var err error
-			source, err = rowstream.Connect(c.t.Context(), c.through)
+			source, err = session.Connect(c.t.Context(), c.through)
 			c.must(err)
-			target, err = rowstream.Connect(c.t.Context(), c.through)
+			target, err = session.Connect(c.t.Context(), c.through)
 			c.must(err)
 			return func() { _, _ = source.Close(), target.Close() } // one may be lost
 		},
@@ -253,7 +254,7 @@ func (c *copied) generated(name string, view, to mysqlconn.Config) verification 
 			c.must(err)
 			source, err = d.Snapshot(c.t.Context(), 1, []*rowstream.Table{c.tables[0].Source, c.tables[1].Source})
 			c.must(err)
-			target, err = rowstream.Connect(c.t.Context(), to)
+			target, err = session.Connect(c.t.Context(), to)
 			c.must(err)
 			return func() { _, _, _ = source.Close(), target.Close(), d.Close() } // one may be lost
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -23,7 +24,7 @@ func (w *worker) narrow(ctx context.Context, c *comparison, k rowstream.Chunk, s
 	var sourceErr error // which a retry at the target does not help
 	err = w.writer.Retry(ctx, func() error {
 		found.Rows, *counts, sourceErr = []RowMismatch{}, Report{}, nil
-		return rowstream.InSnapshot(ctx, w.writer.Conn, func() (err error) {
+		return session.InSnapshot(ctx, w.writer.Conn, func() (err error) {
 			if target, err = rowstream.SumChunkOf(ctx, w.writer.Conn, c.target, k, c.there); err != nil || target == source {
 				return err
 			}

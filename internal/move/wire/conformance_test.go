@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/taredb/tare/internal/move/wire"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testgrpc"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
@@ -150,7 +151,7 @@ func TestChunks(t *testing.T) {
 		{"nullable", "id INT NULL, a VARCHAR(20), b INT, c TEXT", "UNIQUE KEY u (id)"},
 	}
 	for _, tt := range tests {
-		name := "chunks." + rowstream.Ident(tt.name)
+		name := "chunks." + session.Ident(tt.name)
 		columns := tt.columns
 		if tt.name != "nullable" {
 			columns = strings.Replace(columns, ",", " NOT NULL,", 1)

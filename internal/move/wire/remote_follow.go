@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/mysql/rowpb"
+	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -112,7 +114,7 @@ var (
 func (r *Remote) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
 	o.BatchBytes = cmp.Or(o.BatchBytes, binlog.DefaultFollowBytes)
 	o.Heartbeat = cmp.Or(o.Heartbeat, binlog.DefaultHeartbeat)
-	o.Patience = cmp.Or(o.Patience, rowstream.DefaultPatience)
+	o.Patience = cmp.Or(o.Patience, session.DefaultPatience)
 	switch {
 	case o.ServerID != 0:
 		return nil, errServerID
@@ -312,11 +314,11 @@ func (c *remoteChanges) reconnect(ctx context.Context) error {
 	trying, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(c.life, func() { end(binlog.ErrClosed) })()
-	return rowstream.Retry(trying, c.patience, func() error {
+	return retry.Within(trying, c.patience, func() error {
 		c.r.conn.ResetConnectBackoff()
 		err := c.connect(trying)
 		if err != nil && !passing(err) && status.Code(err) != codes.ResourceExhausted {
-			return rowstream.Final(err)
+			return retry.Final(err)
 		}
 		if err != nil {
 			err = fmt.Errorf("follow the binary log after %s: %w", c.upto, errorOf(ctx, c.r.Addr(), err))

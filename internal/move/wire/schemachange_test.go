@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -28,7 +29,7 @@ func TestSchemaChanges(t *testing.T) {
 	}
 	remote := followers(t, d)["remote"]
 	named, err := d.GTIDPosition(t.Context())
-	if p := testrows.Now(t, d, rowstream.IsMariaDB(c.ServerVersion)); err != nil || named != p {
+	if p := testrows.Now(t, d, session.IsMariaDB(c.ServerVersion)); err != nil || named != p {
 		t.Errorf("the end with its GTID is %s (%v), want %s", named, err, p)
 	}
 	if p, err := remote.GTIDPosition(t.Context()); err != nil || p != named {

@@ -10,6 +10,9 @@
 // each variable that can, with its value and the reason. Open sets all of them and reads them back in the same
 // round trip; one that did not take is an error with its name.
 //
+// Besides, the package has the statements that several rooms send over such sessions: single values, the server's identity, its binary
+// log's settings and position, limits of locks; names and values in SQL; and the kinds of servers' errors.
+//
 // # Terms
 //
 //   - A setting is a session variable of a server.

@@ -215,9 +215,6 @@ func list(value string) []string {
 	return all
 }
 
-// errUnknownVariable is a server's error for a variable that it does not have.
-const errUnknownVariable = 1193
-
 // unknownVariable returns the variable that an error is about; empty if it is another error. The error's text
 // is in the server's language, but contains the name.
 func unknownVariable(err error, values []Value) (name string) {

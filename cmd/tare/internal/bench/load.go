@@ -13,7 +13,7 @@ import (
 )
 
 // An operation is the unit of a latency measurement.
-type operation func(ctx context.Context, s *session, rng *rand.Rand) error
+type operation func(ctx context.Context, s *connection, rng *rand.Rand) error
 
 // stopGrace is the time limit for current operations after the load is stopped.
 const stopGrace = 10 * time.Second
@@ -69,7 +69,7 @@ type load struct {
 
 // A thread is one connection of a load.
 type thread struct {
-	session *session
+	session *connection
 	rng     *rand.Rand
 
 	mu  sync.Mutex // locked briefly for counting

@@ -85,7 +85,7 @@ func checkDropped(t *testing.T, dsn, workload string) {
 	}
 }
 
-func connectTest(t *testing.T, dsn string) *session {
+func connectTest(t *testing.T, dsn string) *connection {
 	t.Helper()
 	c, err := newConnector(dsn, false)
 	if err != nil {

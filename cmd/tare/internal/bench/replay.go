@@ -106,7 +106,7 @@ type player struct {
 	begin time.Time
 	speed float64
 
-	session *session
+	session *connection
 	schema  string
 
 	counts counts

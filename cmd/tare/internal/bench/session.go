@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // MySQL errors that are part of a workload with conflicting clients.
@@ -37,16 +37,16 @@ func newConnector(dsn string, prepared bool) (*connector, error) {
 }
 
 // connect opens a session, with the settings that the server gives to clients.
-func (c *connector) connect(ctx context.Context) (*session, error) {
+func (c *connector) connect(ctx context.Context) (*connection, error) {
 	conn, err := mysqlconn.Dial(ctx, c.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &session{conn: conn, prepared: c.prepared, stmts: make(map[string]uint32)}, nil
+	return &connection{conn: conn, prepared: c.prepared, stmts: make(map[string]uint32)}, nil
 }
 
-// A session is one connection without a pool. It is not safe for concurrent use.
-type session struct {
+// A connection to the server, without a pool. It is not safe for concurrent use.
+type connection struct {
 	conn     *mysqlconn.Client
 	prepared bool              // statements with values use the prepared protocol
 	always   bool              // as do those without values
@@ -60,18 +60,18 @@ type session struct {
 }
 
 // run executes one statement and reads its results. Values are nil, int64, uint64, float64, string or []byte.
-func (s *session) run(ctx context.Context, text string, values ...any) error {
+func (s *connection) run(ctx context.Context, text string, values ...any) error {
 	return s.read(ctx, nil, nil, text, values)
 }
 
 // runInt is run for a statement whose first column is an integer of the first row, or 0. types are those of the columns, with which a
 // prepared statement's rows are read.
-func (s *session) runInt(ctx context.Context, types []mysqlwire.ValueType, text string, values ...any) (first int64, err error) {
+func (s *connection) runInt(ctx context.Context, types []mysqlwire.ValueType, text string, values ...any) (first int64, err error) {
 	err = s.read(ctx, &first, types, text, values)
 	return first, err
 }
 
-func (s *session) read(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) error {
+func (s *connection) read(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) error {
 	s.queries++
 	result, err := s.send(ctx, first, types, text, values)
 	s.rows += result.Rows
@@ -81,7 +81,7 @@ func (s *session) read(ctx context.Context, first *int64, types []mysqlwire.Valu
 	return nil
 }
 
-func (s *session) send(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
+func (s *connection) send(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
 	if s.prepared && (len(values) > 0 || s.always) {
 		return s.execute(ctx, first, types, text, values)
 	}
@@ -115,9 +115,9 @@ func appendStatement(dst []byte, text string, values []any) []byte {
 		case float64:
 			dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
 		case string:
-			dst = rowstream.AppendQuoted(dst, []byte(v))
+			dst = session.AppendLiteral(dst, []byte(v))
 		case []byte:
-			dst = rowstream.AppendQuoted(dst, v)
+			dst = session.AppendLiteral(dst, v)
 		default:
 			panic(fmt.Sprintf("BUG: a value of type %T", v))
 		}
@@ -126,7 +126,7 @@ func appendStatement(dst []byte, text string, values []any) []byte {
 }
 
 // execute executes a statement that is prepared once.
-func (s *session) execute(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
+func (s *connection) execute(ctx context.Context, first *int64, types []mysqlwire.ValueType, text string, values []any) (mysqlconn.Result, error) {
 	id, ok := s.stmts[text]
 	if !ok {
 		if err := s.makeRoom(); err != nil {
@@ -191,7 +191,7 @@ func binaryValue(v any) mysqlwire.BinaryValue {
 const maxStatements = 256
 
 // makeRoom closes all prepared statements if there is no room for one more.
-func (s *session) makeRoom() error {
+func (s *connection) makeRoom() error {
 	if len(s.stmts) < maxStatements {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *session) makeRoom() error {
 
 // transaction runs body between BEGIN and COMMIT. After a lock conflict it rolls back and returns
 // errConflict.
-func (s *session) transaction(ctx context.Context, body func() error) error {
+func (s *connection) transaction(ctx context.Context, body func() error) error {
 	if err := s.run(ctx, "BEGIN"); err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func isConflict(err error) bool {
 }
 
 // close sends COM_QUIT and closes the connection.
-func (s *session) close() error {
+func (s *connection) close() error {
 	if err := s.conn.Close(); err != nil {
 		return fmt.Errorf("close a connection: %w", err)
 	}

@@ -79,7 +79,7 @@ func key(rng *rand.Rand, rows int) int64 { return int64(1 + rng.IntN(rows)) }
 // pointSelect is oltp_point_select: one statement, without a transaction.
 func pointSelect(o *OLTPOptions) operation {
 	texts := sbTexts(o)
-	return func(ctx context.Context, s *session, rng *rand.Rand) error {
+	return func(ctx context.Context, s *connection, rng *rand.Rand) error {
 		return s.run(ctx, texts[rng.IntN(len(texts))].point, key(rng, o.Rows))
 	}
 }
@@ -87,7 +87,7 @@ func pointSelect(o *OLTPOptions) operation {
 // readOnly is oltp_read_only.
 func readOnly(o *OLTPOptions) operation {
 	texts := sbTexts(o)
-	return func(ctx context.Context, s *session, rng *rand.Rand) error {
+	return func(ctx context.Context, s *connection, rng *rand.Rand) error {
 		return s.transaction(ctx, func() error { return sbReads(ctx, s, rng, o.Rows, texts) })
 	}
 }
@@ -95,7 +95,7 @@ func readOnly(o *OLTPOptions) operation {
 // readWrite is oltp_read_write.
 func readWrite(o *OLTPOptions) operation {
 	texts := sbTexts(o)
-	return func(ctx context.Context, s *session, rng *rand.Rand) error {
+	return func(ctx context.Context, s *connection, rng *rand.Rand) error {
 		return s.transaction(ctx, func() error {
 			if err := sbReads(ctx, s, rng, o.Rows, texts); err != nil {
 				return err
@@ -105,7 +105,7 @@ func readWrite(o *OLTPOptions) operation {
 	}
 }
 
-func sbReads(ctx context.Context, s *session, rng *rand.Rand, rows int, texts []sbStatements) error {
+func sbReads(ctx context.Context, s *connection, rng *rand.Rand, rows int, texts []sbStatements) error {
 	for range sbPointSelects {
 		if err := s.run(ctx, texts[rng.IntN(len(texts))].point, key(rng, rows)); err != nil {
 			return err
@@ -121,7 +121,7 @@ func sbReads(ctx context.Context, s *session, rng *rand.Rand, rows int, texts []
 	return nil
 }
 
-func sbWrites(ctx context.Context, s *session, rng *rand.Rand, rows int, texts []sbStatements) error {
+func sbWrites(ctx context.Context, s *connection, rng *rand.Rand, rows int, texts []sbStatements) error {
 	t := &texts[rng.IntN(len(texts))]
 	if err := s.run(ctx, t.updateIndex, key(rng, rows)); err != nil {
 		return err

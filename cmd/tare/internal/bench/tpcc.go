@@ -87,7 +87,7 @@ func tpccTables(o *OLTPOptions) []table {
 // tpcc is three of TPC-C's five transactions, in TPC-C's proportion: 45 new orders and 43 payments to 4
 // order-status queries.
 func tpcc(o *OLTPOptions) operation {
-	return func(ctx context.Context, s *session, rng *rand.Rand) error {
+	return func(ctx context.Context, s *connection, rng *rand.Rand) error {
 		w, d, c := key(rng, o.Warehouses), key(rng, tpccDistricts), key(rng, tpccCustomers)
 		switch n := rng.IntN(45 + 43 + 4); {
 		case n < 45:
@@ -100,7 +100,7 @@ func tpcc(o *OLTPOptions) operation {
 	}
 }
 
-func newOrder(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) error {
+func newOrder(ctx context.Context, s *connection, rng *rand.Rand, w, d, c int64) error {
 	if err := s.run(ctx, "SELECT w_tax FROM tpcc_warehouse WHERE w_id = ?", w); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func newOrder(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) er
 	return nil
 }
 
-func payment(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) error {
+func payment(ctx context.Context, s *connection, rng *rand.Rand, w, d, c int64) error {
 	amount := strconv.Itoa(1+rng.IntN(4999)) + ".25"
 	if err := s.run(ctx, "UPDATE tpcc_warehouse SET w_ytd = w_ytd + ? WHERE w_id = ?", amount, w); err != nil {
 		return err
@@ -157,7 +157,7 @@ func payment(ctx context.Context, s *session, rng *rand.Rand, w, d, c int64) err
 	return s.run(ctx, "INSERT INTO tpcc_history (h_c_w_id, h_c_d_id, h_c_id, h_date, h_amount) VALUES (?, ?, ?, NOW(), ?)", w, d, c, amount)
 }
 
-func orderStatus(ctx context.Context, s *session, w, d, c int64) error {
+func orderStatus(ctx context.Context, s *connection, w, d, c int64) error {
 	if err := s.run(ctx, "SELECT c_balance, c_last FROM tpcc_customer WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?", w, d, c); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func newWorkload(o *OLTPOptions) (*workload, error) {
 }
 
 // prepare creates and fills missing tables, and checks that existing ones are large enough.
-func (w *workload) prepare(ctx context.Context, s *session, c *connector, progress func(format string, args ...any)) error {
+func (w *workload) prepare(ctx context.Context, s *connection, c *connector, progress func(format string, args ...any)) error {
 	for i := range w.tables {
 		t := &w.tables[i]
 		have, err := s.runInt(ctx, nil, "SELECT COUNT(*) FROM "+t.name)
@@ -74,7 +74,7 @@ func (w *workload) prepare(ctx context.Context, s *session, c *connector, progre
 const fillBytes = 256 << 10
 
 // make creates and fills the table. If that fails, or is interrupted, it leaves none.
-func (t *table) make(ctx context.Context, s *session, c *connector) error {
+func (t *table) make(ctx context.Context, s *connection, c *connector) error {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
 	defer cancel()
 	if err := s.run(whole, t.create); err != nil { // not interrupted: the server would create the table after the client had disconnected
@@ -94,7 +94,7 @@ func (t *table) make(ctx context.Context, s *session, c *connector) error {
 // createLimit bounds the creation of a table.
 const createLimit = time.Minute
 
-func (t *table) fill(ctx context.Context, s *session) error {
+func (t *table) fill(ctx context.Context, s *connection) error {
 	head := []byte("INSERT INTO " + t.name + " VALUES ")
 	stmt := slices.Clone(head)
 	for i := range t.rows {
@@ -113,7 +113,7 @@ func (t *table) fill(ctx context.Context, s *session) error {
 }
 
 // drop removes the workload's tables.
-func (w *workload) drop(ctx context.Context, s *session) error {
+func (w *workload) drop(ctx context.Context, s *connection) error {
 	for i := range w.tables {
 		if err := s.run(ctx, "DROP TABLE "+w.tables[i].name); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package rowstream
+package session
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -20,14 +19,14 @@ import (
 // LimitLocks bounds, in the server, how long the session waits for locks, and after how long without a command, or without reading a
 // response, the server ends it and releases its locks. Servers count whole seconds, to which the limits are rounded up.
 func LimitLocks(ctx context.Context, c *mysqlconn.Client, wait, idle time.Duration) error {
-	limits := []session.Value{
-		session.Seconds("lock_wait_timeout", wait), session.Seconds("innodb_lock_wait_timeout", wait),
-		session.Seconds("wait_timeout", idle), session.Seconds("net_read_timeout", idle), session.Seconds("net_write_timeout", idle),
+	limits := []Value{
+		Seconds("lock_wait_timeout", wait), Seconds("innodb_lock_wait_timeout", wait),
+		Seconds("wait_timeout", idle), Seconds("net_read_timeout", idle), Seconds("net_write_timeout", idle),
 	}
 	if IsMariaDB(c.ServerVersion) {
-		limits = append(limits, session.Seconds("idle_transaction_timeout", idle))
+		limits = append(limits, Seconds("idle_transaction_timeout", idle))
 	}
-	if err := session.Set(ctx, c, limits...); err != nil {
+	if err := Set(ctx, c, limits...); err != nil {
 		return fmt.Errorf("limit a session that locks: %w", err)
 	}
 	return nil
@@ -42,7 +41,7 @@ type Watchdog struct {
 	done chan struct{} // closed when the statements have ended; nil: not started
 }
 
-// OpenWatchdog connects to the server of a session. The watchdog does nothing before Start.
+// OpenWatchdog connects to the server of a  The watchdog does nothing before Start.
 func OpenWatchdog(ctx context.Context, cfg mysqlconn.Config, victim *mysqlconn.Client) (w *Watchdog, err error) {
 	cfg.Capabilities |= mysqlwire.CapMultiStatements
 	w = new(Watchdog)
@@ -102,10 +101,10 @@ func (w *Watchdog) Close() {
 	<-w.done
 }
 
-// SessionState returns the state of a session, as in SHOW PROCESSLIST, and whether the session exists. It does not read the statements
+// State returns the state of a session, as in SHOW PROCESSLIST, and whether the session exists. It does not read the statements
 // of other sessions, where the server can do without: MySQL's information_schema.PROCESSLIST fails with error 3854 if one of them has a
 // character outside of the Basic Multilingual Plane.
-func SessionState(ctx context.Context, c *mysqlconn.Client, id string) (state string, exists bool, err error) {
+func State(ctx context.Context, c *mysqlconn.Client, id string) (state string, exists bool, err error) {
 	sql := "SELECT ID, COALESCE(STATE, '') FROM performance_schema.processlist WHERE ID IN (" + id + ", CONNECTION_ID())"
 	if IsMariaDB(c.ServerVersion) {
 		sql = "SELECT ID, COALESCE(STATE, '') FROM information_schema.PROCESSLIST WHERE ID IN (" + id + ", CONNECTION_ID())"

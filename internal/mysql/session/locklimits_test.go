@@ -1,13 +1,13 @@
-package rowstream_test
+package session_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestLockLimits leaves sessions with locks alone, as a stopped process does: the server ends them, and clients write. One is idle for
@@ -20,19 +20,19 @@ func TestLockLimits(t *testing.T) {
 			testrows.Exec(t, c, "CREATE DATABASE limits", "CREATE TABLE limits.t (id INT PRIMARY KEY)")
 
 			idle := testrows.Connect(t, cfg)
-			if err := rowstream.LimitLocks(t.Context(), idle, time.Second, time.Second); err != nil {
+			if err := session.LimitLocks(t.Context(), idle, time.Second, time.Second); err != nil {
 				t.Fatal(err)
 			}
 			testrows.Exec(t, idle, "LOCK TABLES limits.t READ")
 			testrows.Exec(t, c, "INSERT INTO limits.t VALUES (1)")
 
 			busy := testrows.Connect(t, cfg)
-			dog, err := rowstream.OpenWatchdog(t.Context(), cfg, busy)
+			dog, err := session.OpenWatchdog(t.Context(), cfg, busy)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer dog.Close()
-			if _, exists, err := rowstream.SessionState(t.Context(), c, dog.Victim); err != nil || !exists {
+			if _, exists, err := session.State(t.Context(), c, dog.Victim); err != nil || !exists {
 				t.Fatalf("the session is not seen: %t, %v", exists, err)
 			}
 			testrows.Exec(t, busy, "LOCK TABLES limits.t WRITE")
@@ -44,7 +44,7 @@ func TestLockLimits(t *testing.T) {
 			}
 			testrows.Exec(t, c, "INSERT INTO limits.t VALUES (2)")
 			testwait.Until(t, "the end of the session, which servers show after its locks are released", func() bool {
-				_, exists, err := rowstream.SessionState(t.Context(), c, dog.Victim)
+				_, exists, err := session.State(t.Context(), c, dog.Victim)
 				return err == nil && !exists
 			})
 		})

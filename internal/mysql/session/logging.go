@@ -1,4 +1,4 @@
-package rowstream
+package session
 
 import (
 	"context"
@@ -28,7 +28,8 @@ type Channel struct {
 
 // A Logging describes how a server logs changes, as far as the user may see it.
 type Logging struct {
-	on       bool // log_bin
+	On bool // log_bin
+
 	updates  bool // log_slave_updates: replicated changes are logged too
 	readOnly bool
 	exact    bool // names of schemas are case-sensitive
@@ -51,7 +52,7 @@ func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error
 	for _, v := range []struct {
 		to    *bool
 		names []string
-	}{{&l.on, []string{"log_bin"}}, {&l.updates, []string{"log_slave_updates", "log_replica_updates"}}, {&l.readOnly, []string{"read_only"}}} {
+	}{{&l.On, []string{"log_bin"}}, {&l.updates, []string{"log_slave_updates", "log_replica_updates"}}, {&l.readOnly, []string{"read_only"}}} {
 		value, err := firstVariable(ctx, c, v.names...)
 		if err != nil {
 			return l, err
@@ -78,12 +79,6 @@ func ReadLogging(ctx context.Context, c *mysqlconn.Client) (l Logging, err error
 	return l, nil
 }
 
-// mayLack reports whether an error means that the account may not see a setting, or that the server does not know the statement.
-func mayLack(err error) bool {
-	refused, ok := errors.AsType[*mysqlconn.ServerError](err)
-	return ok && (refused.Number == errParse || IsUnseen(err))
-}
-
 func splitNames(list []byte) (names []string) {
 	for name := range strings.SplitSeq(string(list), ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -91,23 +86,6 @@ func splitNames(list []byte) (names []string) {
 		}
 	}
 	return names
-}
-
-// IsRefusal reports whether an error is permanent: a server's refusal.
-func IsRefusal(err error) bool {
-	var refused *mysqlconn.ServerError
-	return errors.As(err, &refused) && !refused.SafeToRetry()
-}
-
-// Variable returns the value of a global variable.
-func Variable(ctx context.Context, c *mysqlconn.Client, name string) (value string, err error) {
-	return QueryValue(ctx, c, "SELECT @@global."+name)
-}
-
-// IsUnknownVariable reports whether an error is that of a server without a variable.
-func IsUnknownVariable(err error) bool {
-	var refused *mysqlconn.ServerError
-	return errors.As(err, &refused) && refused.Number == errUnknownVariable
 }
 
 // firstVariable returns the value of the first variable that the server has.
@@ -135,16 +113,6 @@ func queryFirst(ctx context.Context, c *mysqlconn.Client, row func(mysqlwire.Tex
 	}
 	return err
 }
-
-// Errors of servers that lack something that a statement names, and of their parsers.
-const (
-	errUnknownColumn      = 1054
-	errUnknownSchemaTable = 1109 // in information_schema
-	errUnknownTable       = 1146
-	errUnknownVariable    = 1193
-	errUnknownFunction    = 1305
-	errParse              = 1064
-)
 
 // Columns of SHOW SLAVE STATUS, the same in MySQL and MariaDB; SHOW ALL SLAVES STATUS has two more before
 // them.
@@ -182,7 +150,7 @@ func (l *Logging) CheckLogged(schemas []string) error {
 	}
 	same := func(a, b string) bool { return a == b || !l.exact && strings.EqualFold(a, b) }
 	switch {
-	case !l.on:
+	case !l.On:
 		return refuse("log_bin is off: start the server with --log-bin")
 	case !l.updates && len(l.Channels) > 0:
 		return refuse("it is a replica (of %s), and log_slave_updates (log_replica_updates) is OFF: changes that are replicated to it are not logged; "+
@@ -202,13 +170,4 @@ func (l *Logging) CheckLogged(schemas []string) error {
 		}
 	}
 	return nil
-}
-
-// Schemas returns the schemas of tables, without duplicates.
-func Schemas(tables []*Table) (names []string) {
-	for _, t := range tables {
-		names = append(names, t.Schema)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

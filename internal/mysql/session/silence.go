@@ -1,4 +1,4 @@
-package rowstream
+package session
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -22,6 +21,9 @@ const (
 
 	// aliveTimeout bounds the query.
 	aliveTimeout = 5 * time.Second
+
+	// connectTimeout bounds the time to connect.
+	connectTimeout = 10 * time.Second
 )
 
 // DefaultPatience is how long to wait for a lost or silent server.
@@ -33,6 +35,23 @@ const (
 	processCommand = 4
 	processState   = 6
 )
+
+// Connect opens a session with the settings of package session, or own ones, whose server may be silent only
+// while it executes a statement.
+func Connect(ctx context.Context, cfg mysqlconn.Config, own ...Value) (*mysqlconn.Client, error) {
+	limit := connectTimeout
+	if cfg.Patience > 0 {
+		limit = min(limit, cfg.Patience)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response from %s within %v", cfg.Addr, limit))
+	defer cancel()
+	c, err := Open(ctx, cfg, own...)
+	if err != nil {
+		return nil, err
+	}
+	watchSilence(c, cfg)
+	return c, nil
+}
 
 // watchSilence bounds how long the server of a connection may be silent without executing a command:
 // DefaultPatience, unless cfg has another value.
@@ -46,7 +65,7 @@ func watchSilence(c *mysqlconn.Client, cfg mysqlconn.Config) {
 func isAtWork(ctx context.Context, cfg mysqlconn.Config, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, aliveTimeout, fmt.Errorf("it does not respond over another connection within %v", aliveTimeout))
 	defer cancel()
-	c, err := session.OpenReader(ctx, cfg)
+	c, err := OpenReader(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package rowstream
+package session
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -37,31 +36,17 @@ func ServerIdentity(ctx context.Context, c *mysqlconn.Client) (string, error) {
 	return identity, nil
 }
 
-// Identity returns the ServerIdentity of the server.
-func (d *Direct) Identity(ctx context.Context) (identity string, err error) {
-	err = d.Use(ctx, func(c *mysqlconn.Client) (err error) {
-		identity, err = ServerIdentity(ctx, c)
-		return err
-	})
-	return identity, err
-}
-
-// IsMariaDB reports whether a server's version is MariaDB's.
-func IsMariaDB(version string) bool { return session.IsMariaDB(version) }
-
 // A Querier is a server whose own tables can be queried.
 type Querier interface {
 	Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error
 }
-
-var _ Querier = (*Direct)(nil)
 
 // SameServer reports whether a connection and another server are the same server. Servers have many names: a
 // host's name, its address, a forwarded port; and identities are copied with their data. So it is tested: a
 // lock that is acquired over one is visible over the other.
 func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same bool, err error) {
 	name := "tare.same." + rand.Text()
-	got, err := QueryValue(ctx, c, "SELECT GET_LOCK("+Quote(name)+", 0)")
+	got, err := QueryValue(ctx, c, "SELECT GET_LOCK("+Literal(name)+", 0)")
 	if err != nil {
 		return false, fmt.Errorf("find out which server is which: %w", err)
 	}
@@ -69,10 +54,10 @@ func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same b
 		return false, errors.New("find out which server is which: the server gives no lock")
 	}
 	defer func() {
-		_, releaseErr := QueryValue(ctx, c, "SELECT RELEASE_LOCK("+Quote(name)+")")
+		_, releaseErr := QueryValue(ctx, c, "SELECT RELEASE_LOCK("+Literal(name)+")")
 		err = errors.Join(err, releaseErr)
 	}()
-	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+Quote(name)+")", func(row mysqlwire.TextRow) error {
+	if err := other.Query(ctx, "SELECT IS_FREE_LOCK("+Literal(name)+")", func(row mysqlwire.TextRow) error {
 		same = string(row[0]) != "1"
 		return nil
 	}); err != nil {
@@ -84,10 +69,18 @@ func SameServer(ctx context.Context, c *mysqlconn.Client, other Querier) (same b
 // IsServer reports whether the server of a connection is the one at an address, using the account of cfg.
 func IsServer(ctx context.Context, c *mysqlconn.Client, cfg mysqlconn.Config, addr string) (bool, error) {
 	cfg.Addr = addr
-	other, err := OpenDirect(ctx, cfg)
+	other, err := Connect(ctx, cfg)
 	if err != nil {
 		return false, err
 	}
-	same, err := SameServer(ctx, c, other)
+	same, err := SameServer(ctx, c, querier{other})
 	return same, errors.Join(err, other.Close())
+}
+
+// A querier is a connection as a Querier.
+type querier struct{ c *mysqlconn.Client }
+
+func (q querier) Query(ctx context.Context, sql string, each func(mysqlwire.TextRow) error) error {
+	_, err := q.c.Query(ctx, sql, each)
+	return err
 }
