@@ -131,7 +131,7 @@ func (nopCloser) Close() error { return nil }
 // TestWindowShrinks frees the buffer of a long item after its body, and rejects an item that is too long.
 func TestWindowShrinks(t *testing.T) {
 	var s Scanner
-	for length, fits := range map[int]bool{1 << 20: true, MaxItem: true, MaxItem + 1: false} {
+	for length, fits := range map[int]bool{1 << 20: true, maxItem: true, maxItem + 1: false} {
 		item := `{"a":"` + strings.Repeat("x", length-8) + `"}`
 		o := decode(t, &s, strings.NewReader(`{"x":"`+strings.Repeat("y", 100_000)+`","data":[{"b":"c"},`+item+`]}`))
 		if fits && (!o.accepted() || o.n != 2) {

@@ -85,7 +85,7 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) {
 	helpers.Wait()
 	b.finish()
 	b.state = ending
-	return b.out.bytes, b.Err()
+	return b.out.bytes, b.failure()
 }
 
 // start starts the response, which is written to w.
@@ -159,7 +159,7 @@ func (b *Body) stop() {
 
 // Err returns the error that ended the response early, after it was written or read: the writer's, or the
 // error that the response reports.
-func (b *Body) Err() error {
+func (b *Body) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost != nil {

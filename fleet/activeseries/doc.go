@@ -52,7 +52,7 @@
 //   - invalid UTF-8, which Valid accepts;
 //   - a second "data", and bodies without one, unless they report an error;
 //   - data of another shape;
-//   - items, and strings and numbers beside the items, of more than MaxItem bytes.
+//   - items, and strings and numbers beside the items, of more than maxItem bytes.
 //
 // Names are compared byte for byte after unescaping: "DATA" is another member, "d\u0061ta" is not. Escapes of
 // lone surrogates are accepted; nesting is limited as in encoding/json. An item may have a label twice.

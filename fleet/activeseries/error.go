@@ -16,9 +16,9 @@ const (
 	Syntax
 	// Encoding reports a string that is not valid UTF-8.
 	Encoding
-	// Depth reports values that are nested deeper than MaxDepth.
+	// Depth reports values that are nested deeper than maxDepth.
 	Depth
-	// Size reports an item, or a string or number beside the items, that is longer than MaxItem.
+	// Size reports an item, or a string or number beside the items, that is longer than maxItem.
 	Size
 	// Shape reports valid JSON that is not a list of objects with string values in one member "data".
 	Shape
@@ -75,7 +75,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type ReportedError struct {
 	Shard string // shard of the body; "" until it is known
 	Type  string // of member "errorType"
-	Text  string // of member "error", at most MaxErrorText bytes
+	Text  string // of member "error", at most maxErrorText bytes
 }
 
 func (e *ReportedError) Error() string {

@@ -225,7 +225,7 @@ func TestTrackerOptions(t *testing.T) {
 		{TrackerOptions{Idle: 1, Stripes: 1 << 17}, false},
 		{TrackerOptions{Idle: 1, Stripes: 6}, false},
 	} {
-		if err := c.o.Validate(); (err == nil) != c.ok {
+		if err := c.o.validate(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestSkippedDepth(t *testing.T) {
 	for _, c := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
 		deepest := [2]int{}
 		for i, by := range []Implementation{Strict, Stdlib} {
-			for n := MaxDepth - 5; n <= MaxDepth+5; n++ {
+			for n := maxDepth - 5; n <= maxDepth+5; n++ {
 				body := nested(n, c[0], c[1])
 				if c[0] != "[" {
 					body = `{"x":` + strings.Repeat(c[0], n) + "1" + strings.Repeat(c[1], n) + `,"data":[]}`
@@ -254,7 +254,7 @@ func TestSkippedDepth(t *testing.T) {
 				}
 			}
 		}
-		if deepest[0] != deepest[1] || deepest[0] == 0 || deepest[0] > MaxDepth {
+		if deepest[0] != deepest[1] || deepest[0] == 0 || deepest[0] > maxDepth {
 			t.Errorf("%s is skipped up to %v levels", c[0], deepest)
 		}
 	}

@@ -42,7 +42,7 @@ func truncate(t *testing.T, body []byte) {
 	t.Helper()
 	var s Scanner
 	for end := range bytes.TrimRight(body, " \t\r\n") {
-		for name, d := range map[string]Decoder{"strict": &s, "plain": new(Plain)} {
+		for name, d := range map[string]Decoder{"strict": &s, "plain": new(plainScanner)} {
 			o := decode(t, d, bytes.NewReader(body[:end]))
 			var e *Error
 			if !errors.As(o.err, &e) || e.Fault != Truncated && e.Fault != Encoding {

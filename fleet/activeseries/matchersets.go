@@ -9,8 +9,8 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// ErrMatcherSets is the error of Tracker.Add for a new combination of matchers after 65,535 others.
-var ErrMatcherSets = errors.New("more than 65,535 combinations of matchers")
+// errMatcherSets is the error of Tracker.Add for a new combination of matchers after 65,535 others.
+var errMatcherSets = errors.New("more than 65,535 combinations of matchers")
 
 // matcherSets numbers the combinations of matchers that series satisfy. There are few, since most series
 // satisfy the same ones, and a series then needs two bytes for all its matchers.
@@ -57,7 +57,7 @@ func (s *matcherSets) number(matchers []uint16) (uint16, error) {
 		return n, nil
 	}
 	if len(s.members) == math.MaxUint16 {
-		return 0, ErrMatcherSets
+		return 0, errMatcherSets
 	}
 	n = uint16(len(s.members))
 	set := string(key)

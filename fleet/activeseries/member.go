@@ -84,10 +84,10 @@ func (m *members) text(quoted []byte) {
 			m.warn("status", status)
 		}
 	case memberErrorType:
-		m.kind = brief(unquote(quoted), MaxErrorText)
+		m.kind = brief(unquote(quoted), maxErrorText)
 	case memberError:
 		if text := unquote(quoted); text != "" {
-			m.failed, m.message = true, brief(text, MaxErrorText)
+			m.failed, m.message = true, brief(text, maxErrorText)
 		}
 	case memberWarning:
 		m.warnText(quoted)

@@ -147,7 +147,7 @@ func (m *Merger) IdleBytes() (n int64) {
 // NewDecoder returns a decoder of an implementation.
 func NewDecoder(by Implementation) Decoder {
 	if by == Stdlib {
-		return new(Plain)
+		return new(plainScanner)
 	}
 	return new(Scanner)
 }

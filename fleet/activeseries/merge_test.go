@@ -46,7 +46,7 @@ func merged(t *testing.T, workers int, o Request, bodies ...string) (response st
 			if _, rerr := io.Copy(&out, struct{ io.Reader }{b}); rerr != nil {
 				t.Fatal(rerr)
 			}
-			err = b.Err()
+			err = b.failure()
 		} else {
 			var n int64
 			n, err = b.WriteTo(&out)
@@ -327,7 +327,7 @@ func TestLostWriter(t *testing.T) {
 	stops := atomic.Int64{}
 	b := NewMerger(MergerOptions{Workers: 3}).Merge(texts(&closed, bodies...), Request{Stop: func() { stops.Add(1) }})
 	_, err := b.WriteTo(&failingWriter{left: 200_000, err: gone})
-	if !errors.Is(err, gone) || !errors.Is(b.Err(), gone) {
+	if !errors.Is(err, gone) || !errors.Is(b.failure(), gone) {
 		t.Errorf("got error %v", err)
 	}
 	if err := b.Close(); err != nil {

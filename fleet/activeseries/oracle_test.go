@@ -157,7 +157,7 @@ func check(t *testing.T, body []byte, seed uint64) outcome {
 	t.Helper()
 	items, accepted, failed := oracle(body)
 	strict := decode(t, new(Scanner), bytes.NewReader(body))
-	plain := decode(t, new(Plain), bytes.NewReader(body))
+	plain := decode(t, new(plainScanner), bytes.NewReader(body))
 	for name, o := range map[string]outcome{"strict": strict, "plain": plain} {
 		if o.accepted() != accepted {
 			t.Fatalf("%s ends with %v; to be accepted: %t: %q", name, o.err, accepted, body)
@@ -187,7 +187,7 @@ func check(t *testing.T, body []byte, seed uint64) outcome {
 	for name, r := range readers {
 		same(t, name, decode(t, new(Scanner), r), strict)
 	}
-	same(t, "plain by splits", decode(t, new(Plain), &splits{body, rnd}), plain)
+	same(t, "plain by splits", decode(t, new(plainScanner), &splits{body, rnd}), plain)
 	return strict
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-var _ Decoder = (*Plain)(nil)
+var _ Decoder = (*plainScanner)(nil)
 
 // Plain is the reference decoder of a Scanner's bodies, based on jsontext, which becomes a part of Go's standard
 // library in Go 1.27. It shares no code with the Scanner that finds the boundaries of names, values and items. It
 // accepts the same bodies and returns the same items; if one returns an *Error, so does the other, though its
 // other fields may differ. It returns one item at a time and is several times slower. It must not be used
 // concurrently. The zero value is ready for Reset.
-type Plain struct {
+type plainScanner struct {
 	dec     jsontext.Decoder
 	utf8    utf8Reader
 	started bool
@@ -29,7 +29,7 @@ type Plain struct {
 }
 
 // Reset starts a new body.
-func (p *Plain) Reset(r io.Reader) {
+func (p *plainScanner) Reset(r io.Reader) {
 	expire(p.view)
 	p.utf8.reset(r)
 	if p.grown { // and so have the buffers
@@ -41,13 +41,13 @@ func (p *Plain) Reset(r io.Reader) {
 }
 
 // InputOffset returns the number of bytes of the body consumed.
-func (p *Plain) InputOffset() int64 { return p.dec.InputOffset() }
+func (p *plainScanner) InputOffset() int64 { return p.dec.InputOffset() }
 
 // Warnings returns what the body says about its completeness: see Decoder.
-func (p *Plain) Warnings() []string { return p.members.warnings.list() }
+func (p *plainScanner) Warnings() []string { return p.members.warnings.list() }
 
 // Next returns the next item: see Decoder.
-func (p *Plain) Next() (items []byte, n int, err error) {
+func (p *plainScanner) Next() (items []byte, n int, err error) {
 	expire(p.view)
 	p.view = nil
 	if p.err != nil {
@@ -64,7 +64,7 @@ func (p *Plain) Next() (items []byte, n int, err error) {
 }
 
 // explain converts any error to one of those that Decoder specifies.
-func (p *Plain) explain(err error) error {
+func (p *plainScanner) explain(err error) error {
 	if err == io.EOF { //nolint:errorlint // wrapped, it is an error of reading and no end
 		return p.members.result(p.InputOffset())
 	}
@@ -101,7 +101,7 @@ var (
 )
 
 // next returns the next item, or io.EOF at the end of a body that is valid JSON.
-func (p *Plain) next() ([]byte, error) {
+func (p *plainScanner) next() ([]byte, error) {
 	if !p.started {
 		p.started = true
 		kind, err := p.open()
@@ -139,7 +139,7 @@ func (p *Plain) next() ([]byte, error) {
 }
 
 // end reads the end of the body, and returns io.EOF if nothing follows.
-func (p *Plain) end() error {
+func (p *plainScanner) end() error {
 	_, err := p.dec.ReadToken()
 	if err == nil {
 		if _, err = p.dec.ReadToken(); err == nil {
@@ -150,7 +150,7 @@ func (p *Plain) end() error {
 }
 
 // open reads the start of an object or array, or all of another value, and returns its kind.
-func (p *Plain) open() (jsontext.Kind, error) {
+func (p *plainScanner) open() (jsontext.Kind, error) {
 	t, err := p.dec.ReadToken()
 	if err == io.EOF { //nolint:errorlint // as jsontext says
 		err = io.ErrUnexpectedEOF
@@ -162,7 +162,7 @@ func (p *Plain) open() (jsontext.Kind, error) {
 }
 
 // read returns the next value, until the next read.
-func (p *Plain) read() (jsontext.Value, error) {
+func (p *plainScanner) read() (jsontext.Value, error) {
 	before := p.dec.InputOffset()
 	text, err := p.dec.ReadValue()
 	p.grown = p.grown || p.utf8.passed-before > bufferSize
@@ -170,9 +170,9 @@ func (p *Plain) read() (jsontext.Value, error) {
 }
 
 // scalar returns the text of the next value, which is no object or array, or of the next name.
-func (p *Plain) scalar() (jsontext.Value, error) {
+func (p *plainScanner) scalar() (jsontext.Value, error) {
 	text, err := p.read()
-	longest := MaxItem
+	longest := maxItem
 	if text.Kind() == '0' {
 		longest-- // a number ends before a byte that follows it
 	}
@@ -183,12 +183,12 @@ func (p *Plain) scalar() (jsontext.Value, error) {
 }
 
 // nextItem returns the next item.
-func (p *Plain) nextItem() ([]byte, error) {
+func (p *plainScanner) nextItem() ([]byte, error) {
 	item, err := p.read()
 	switch {
 	case err != nil:
 		return nil, err
-	case len(item) > MaxItem:
+	case len(item) > maxItem:
 		return nil, errSize
 	}
 	return item, checkItem(item)
@@ -215,7 +215,7 @@ func checkItem(item []byte) error {
 }
 
 // member reads the value of the current member, or the start of a list of items.
-func (p *Plain) member() error {
+func (p *plainScanner) member() error {
 	kind := p.dec.PeekKind()
 	if p.members.member == memberData {
 		switch kind {
@@ -250,7 +250,7 @@ func (p *Plain) member() error {
 }
 
 // skip reads the rest of an array or object, and adds the values in it to the warnings.
-func (p *Plain) skip(first jsontext.Kind) error {
+func (p *plainScanner) skip(first jsontext.Kind) error {
 	type value struct{ object, named bool }
 	for open := []value{{object: first == '{'}}; len(open) > 0; {
 		kind := p.dec.PeekKind()
@@ -262,7 +262,7 @@ func (p *Plain) skip(first jsontext.Kind) error {
 			}
 			continue
 		case '[', '{':
-			if len(open)+1 >= MaxDepth {
+			if len(open)+1 >= maxDepth {
 				return errDepth
 			}
 		}

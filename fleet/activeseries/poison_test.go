@@ -17,7 +17,7 @@ func TestPoison(t *testing.T) {
 		body []byte
 	}{
 		"Scanner": {new(Scanner), body},
-		"Plain":   {new(Plain), body},
+		"Plain":   {new(plainScanner), body},
 	} {
 		c.d.Reset(bytes.NewReader(c.body))
 		first, _, err := c.d.Next()

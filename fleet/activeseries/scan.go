@@ -3,14 +3,14 @@ package activeseries
 import "io"
 
 const (
-	// MaxItem is the maximum length of an item, and of a string or number beside the items.
-	MaxItem = 16 << 20
+	// maxItem is the maximum length of an item, and of a string or number beside the items.
+	maxItem = 16 << 20
 
-	// MaxDepth is the maximum depth of nested values, including the body itself: that of encoding/json.
-	MaxDepth = 10_000
+	// maxDepth is the maximum depth of nested values, including the body itself: that of encoding/json.
+	maxDepth = 10_000
 
-	// MaxErrorText bounds the text of a reported error.
-	MaxErrorText = 4 << 10
+	// maxErrorText bounds the text of a reported error.
+	maxErrorText = 4 << 10
 )
 
 // A Decoder returns the items of a body while it validates the whole body.
@@ -35,7 +35,7 @@ type Decoder interface {
 
 	// Warnings returns what the members of the body so far say about its completeness: the texts of "warnings";
 	// those of "infos", "isPartial" and others whose names say so, and a status such as "partial", with the
-	// name. They are at most MaxWarnings of MaxWarningText bytes, and one with the number of the others.
+	// name. They are at most maxWarnings of MaxWarningText bytes, and one with the number of the others.
 	Warnings() []string
 }
 

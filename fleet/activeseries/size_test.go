@@ -27,13 +27,13 @@ func TestSizes(t *testing.T) {
 		"item":           func(n int) string { return `{"data":[{"a":"` + repeat("a", n-8) + `"}]}` },
 	}
 	for name, body := range fields {
-		for _, n := range []int{MaxItem, MaxItem + 1} {
-			strict, plain := outcomeOf(new(Scanner), body(n)), outcomeOf(new(Plain), body(n))
+		for _, n := range []int{maxItem, maxItem + 1} {
+			strict, plain := outcomeOf(new(Scanner), body(n)), outcomeOf(new(plainScanner), body(n))
 			if strict != plain {
-				t.Errorf("%s of MaxItem%+d: strict %s, plain %s", name, n-MaxItem, strict, plain)
+				t.Errorf("%s of MaxItem%+d: strict %s, plain %s", name, n-maxItem, strict, plain)
 			}
-			if fits := n <= MaxItem && (n < MaxItem || !strings.Contains(name, "number")); fits != strings.HasPrefix(strict, "EOF") {
-				t.Errorf("%s of MaxItem%+d: %s", name, n-MaxItem, strict)
+			if fits := n <= maxItem && (n < maxItem || !strings.Contains(name, "number")); fits != strings.HasPrefix(strict, "EOF") {
+				t.Errorf("%s of MaxItem%+d: %s", name, n-maxItem, strict)
 			}
 		}
 	}

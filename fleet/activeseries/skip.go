@@ -84,7 +84,7 @@ func (k *skipper) token(s *Scanner, c byte, i int) (next int, v verdict) {
 			s.members.warnText(s.buf[i:next])
 		}
 	case c == '{', c == '[':
-		if k.depth == MaxDepth {
+		if k.depth == maxDepth {
 			return i, tooDeep
 		}
 		k.push(c == '[')

@@ -24,7 +24,7 @@ const (
 	secondData          // a second "data"
 	noData              // no "data"
 	tooDeep             // nested too deeply
-	tooLong             // longer than MaxItem
+	tooLong             // longer than maxItem
 	unfinished          // more, at the end of the body
 	failedRead          // the reader's error
 	verdictsEnd         // number of verdicts

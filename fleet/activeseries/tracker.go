@@ -34,8 +34,8 @@ type TrackerOptions struct {
 	Stripes int
 }
 
-// Validate returns an error if o is invalid.
-func (o TrackerOptions) Validate() error {
+// validate returns an error if o is invalid.
+func (o TrackerOptions) validate() error {
 	switch {
 	case o.Idle <= 0:
 		return errors.New("series must be live for a while: idle time is not positive")
@@ -69,7 +69,7 @@ type Tracker struct {
 
 // NewTracker returns a Tracker whose time starts at origin.
 func NewTracker(origin time.Time, o TrackerOptions) (*Tracker, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	if o.Step == 0 {
@@ -120,7 +120,7 @@ func (t *Tracker) Update(k Key, at Moment) bool {
 
 // Add records a sample of a series that may be new. matchers are the matchers that it satisfies: numbers
 // below TrackerOptions.Matchers in ascending order. Those of a live series do not change. Add returns
-// ErrMatcherSets if there are more than 65,535 combinations of matchers. It allocates when tables grow and
+// errMatcherSets if there are more than 65,535 combinations of matchers. It allocates when tables grow and
 // for new combinations.
 func (t *Tracker) Add(k Key, at Moment, matchers []uint16) error {
 	set, err := t.sets.number(matchers)

@@ -235,7 +235,7 @@ func TestTrackerRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := tr.Add(1<<40, 1, nil); !errors.Is(err, ErrMatcherSets) {
+	if err := tr.Add(1<<40, 1, nil); !errors.Is(err, errMatcherSets) {
 		t.Errorf("one combination too many: %v", err)
 	}
 }

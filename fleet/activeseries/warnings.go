@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// MaxWarnings bounds the warnings of a body; one more has the number of those left out.
-	MaxWarnings = 32
+	// maxWarnings bounds the warnings of a body; one more has the number of those left out.
+	maxWarnings = 32
 
 	// MaxWarningText bounds the text of a warning, in bytes.
 	MaxWarningText = 300
@@ -74,7 +74,7 @@ func (m *members) warnText(quoted []byte) {
 	if m.member != memberWarning || len(quoted) == len(`""`) {
 		return
 	}
-	if len(m.warnings.texts) >= MaxWarnings {
+	if len(m.warnings.texts) >= maxWarnings {
 		m.warnings.more++
 		return // without a copy of a long text
 	}
@@ -86,7 +86,7 @@ func (m *members) warn(name, text string) {
 	if name != "warnings" {
 		text = name + ": " + text
 	}
-	m.warnings.add(MaxWarnings, brief(text, MaxWarningText))
+	m.warnings.add(maxWarnings, brief(text, MaxWarningText))
 }
 
 // warnScalar adds the value of the current member, or a value inside of it, that is a number, true or false.

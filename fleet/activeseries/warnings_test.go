@@ -34,7 +34,7 @@ func TestBodyWarnings(t *testing.T) {
 		{`"stats":{"warnings":["of another kind"]},"traceID":"warn"`, nil},
 		{`"warnings":["` + long + `"]`, []string{strings.Repeat("é", MaxWarningText/2)}},
 		{`"warnings":["` + strings.Repeat("x", 200_000) + `"]`, []string{strings.Repeat("x", MaxWarningText)}},
-		{`"warnings":` + many, append(slices.Repeat([]string{"w"}, MaxWarnings), strconv.Itoa(100-MaxWarnings)+" more warnings")},
+		{`"warnings":` + many, append(slices.Repeat([]string{"w"}, maxWarnings), strconv.Itoa(100-maxWarnings)+" more warnings")},
 	} {
 		for _, body := range []string{
 			`{"data":[{"a":"b"}],` + c.members + `}`,
@@ -58,7 +58,7 @@ func TestBodyWarnings(t *testing.T) {
 				for _, text := range c.want {
 					want = append(want, "shard 2_of_2: "+text)
 				}
-				if got := decode(t, new(Plain), bytes.NewReader(out.Bytes())).warnings; !slices.Equal(b.Warnings(), want) || len(got) != len(want) {
+				if got := decode(t, new(plainScanner), bytes.NewReader(out.Bytes())).warnings; !slices.Equal(b.Warnings(), want) || len(got) != len(want) {
 					t.Errorf("%s: merged has %q, its body %q, want %q", by, b.Warnings(), got, want)
 				}
 			}
@@ -77,7 +77,7 @@ func TestManyWarnings(t *testing.T) {
 	b := NewMerger(MergerOptions{Workers: 2}).Merge(sources, Request{})
 	_, err := b.WriteTo(&out)
 	list := b.Warnings()
-	if want := strconv.Itoa(100*(MaxWarnings+1)-maxMergedWarnings) + " more warnings"; err != nil || out.Len() > 100<<10 || list[len(list)-1] != want {
+	if want := strconv.Itoa(100*(maxWarnings+1)-maxMergedWarnings) + " more warnings"; err != nil || out.Len() > 100<<10 || list[len(list)-1] != want {
 		t.Errorf("%d bytes, %d warnings, the last %q, want %q; %v", out.Len(), len(list), list[len(list)-1], want, err)
 	}
 }

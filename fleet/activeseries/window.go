@@ -69,10 +69,10 @@ func (w *window) fill() verdict {
 func (w *window) makeRoom(have int) bool {
 	to := w.buf
 	if have > (len(w.buf)-lead-slack)/2 {
-		if have >= MaxItem {
+		if have >= maxItem {
 			return false
 		}
-		to = make([]byte, lead+min(2*len(w.buf), MaxItem)+slack)
+		to = make([]byte, lead+min(2*len(w.buf), maxItem)+slack)
 	}
 	w.base += int64(w.pos - lead)
 	copy(to[lead:], w.buf[w.pos:w.end])

@@ -8,19 +8,19 @@ import (
 
 // SetDecoding changes how the bodies of later requests are decoded.
 func (f *Frontend) SetDecoding(d Decoding) error {
-	if err := d.Validate(); err != nil {
+	if err := d.validate(); err != nil {
 		return err
 	}
 	f.decoding.Store(&d)
 	return nil
 }
 
-// Decoding returns how bodies are decoded.
-func (f *Frontend) Decoding() Decoding { return *f.decoding.Load() }
+// currentDecoding returns how bodies are decoded.
+func (f *Frontend) currentDecoding() Decoding { return *f.decoding.Load() }
 
 // chooseDecoding chooses how the bodies of one request are decoded, and whether by both implementations.
 func (x *exchange) chooseDecoding() {
-	x.decoding = x.f.Decoding()
+	x.decoding = x.f.currentDecoding()
 	x.compare = x.decoding.Compare > 0 && rand.Float64() < x.decoding.Compare
 	if x.compare {
 		x.f.metrics.compared.Inc()

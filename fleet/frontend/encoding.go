@@ -30,8 +30,8 @@ const (
 // equally, the first is chosen.
 var encodings = [...]Encoding{Snappy, Zstd, Gzip, Identity}
 
-// Validate returns an error if e is unknown.
-func (e Encoding) Validate() error {
+// validate returns an error if e is unknown.
+func (e Encoding) validate() error {
 	for _, known := range encodings {
 		if e == known {
 			return nil
@@ -154,7 +154,7 @@ func encodingOf(header string) (Encoding, error) {
 	case "x-gzip": // RFC 9110, section 8.4.1.3
 		return Gzip, nil
 	default:
-		return Encoding(name), Encoding(name).Validate()
+		return Encoding(name), Encoding(name).validate()
 	}
 }
 

@@ -275,7 +275,7 @@ func TestGate(t *testing.T) {
 	f.gate <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var e *StatusError
+	var e *statusError
 	if err := f.acquire(ctx); !errors.As(err, &e) || e.Code != http.StatusServiceUnavailable || e.RetryAfter == "" {
 		t.Errorf("got %v", err)
 	}
@@ -366,7 +366,7 @@ func TestDecoders(t *testing.T) {
 	if err := l.frontend.SetDecoding(Decoding{Compare: 2}); err == nil {
 		t.Error("accepted a share of 2")
 	}
-	if err := l.frontend.SetDecoding(Decoding{By: activeseries.Stdlib, Compare: 0.5}); err != nil || l.frontend.Decoding().By != activeseries.Stdlib {
+	if err := l.frontend.SetDecoding(Decoding{By: activeseries.Stdlib, Compare: 0.5}); err != nil || l.frontend.currentDecoding().By != activeseries.Stdlib {
 		t.Error(err)
 	}
 }

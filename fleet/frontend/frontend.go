@@ -44,7 +44,7 @@ type Frontend struct {
 
 // New returns a Frontend. The caller closes it.
 func New(o Options) (*Frontend, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	f := &Frontend{
@@ -186,7 +186,7 @@ func (f *Frontend) acquire(ctx context.Context) error {
 	case f.gate <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &StatusError{
+		return &statusError{
 			Code: http.StatusServiceUnavailable, RetryAfter: "1",
 			Text: fmt.Sprintf("%d requests are running, and none finished in time for this one", f.options.MaxRequests), err: context.Cause(ctx),
 		}
@@ -200,7 +200,7 @@ func (f *Frontend) release() {
 }
 
 // serve serves one request. The caller reports an error to the client.
-func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request, rec *Record) error {
+func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request, rec *record) error {
 	var err error
 	if x.request, err = x.f.parseRequest(h.w, r, endpoint(rec.Endpoint)); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (x *exchange) serve(ctx context.Context, h *bufferedWriter, r *http.Request
 }
 
 // serveHistograms responds with metrics, which are merged completely before the first is sent.
-func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response, rec *Record) error {
+func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response, rec *record) error {
 	result, n, warnings, err := x.mergeHistograms(responses)
 	addLateWarnings(h, warnings, responses)
 	if err != nil {
@@ -268,10 +268,10 @@ func (x *exchange) serveHistograms(h *bufferedWriter, responses []*http.Response
 
 // reportError reports an error to the client: by a status if none was sent, otherwise by a trailer, in
 // addition to the error in the body.
-func (f *Frontend) reportError(ctx context.Context, h *bufferedWriter, rec *Record, err error) {
+func (f *Frontend) reportError(ctx context.Context, h *bufferedWriter, rec *record, err error) {
 	e := f.statusOf(ctx, err)
 	if h.lost && e.Code != http.StatusGatewayTimeout {
-		e = &StatusError{Code: statusGone, Text: "the client left: " + err.Error(), err: err}
+		e = &statusError{Code: statusGone, Text: "the client left: " + err.Error(), err: err}
 	}
 	rec.Status, rec.ErrorText = e.Code, e.Error()
 	if h.lost {
@@ -301,7 +301,7 @@ func trailerText(text string) string {
 }
 
 // log logs the record of a finished request.
-func (f *Frontend) log(x *exchange, h *bufferedWriter, rec *Record) {
+func (f *Frontend) log(x *exchange, h *bufferedWriter, rec *record) {
 	rec.Total = time.Since(rec.Start)
 	rec.Asked, rec.Retries = x.asked.Load(), x.retries.Load()
 	rec.ItemsIn, rec.BytesIn, rec.BytesOut = x.itemsIn.Load(), x.bytesIn.Load(), h.bytes

@@ -122,7 +122,7 @@ func nameHistograms(err error, body io.ReadCloser) error {
 	if pb, ok := body.(*partBody); ok {
 		name = pb.part.name
 	}
-	return &StatusError{Code: http.StatusBadGateway, Part: name, Text: err.Error(), err: err}
+	return &statusError{Code: http.StatusBadGateway, Part: name, Text: err.Error(), err: err}
 }
 
 // readHistograms adds the metrics of one body. It reads token by token and does not buffer the body.

@@ -14,7 +14,7 @@ import (
 // unknown one means none.
 func (x *exchange) mergeResponses(ctx context.Context, responses []*http.Response, encoding string) *http.Response {
 	e := Encoding(encoding)
-	if e.Validate() != nil {
+	if e.validate() != nil {
 		e = Identity
 	}
 	body := &mergedBody{encoding: e, from: &x.f.compressors}

@@ -232,7 +232,7 @@ func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 // TestRecordFacts has the properties by which the log samples.
 func TestRecordFacts(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	r := Record{Start: start, Total: time.Second, ItemsOut: 7, Endpoint: "e", Masked: `{a="?"}`, Selector: `{a="secret"}`, Client: netip.MustParseAddrPort("10.0.0.1:5000")}
+	r := record{Start: start, Total: time.Second, ItemsOut: 7, Endpoint: "e", Masked: `{a="?"}`, Selector: `{a="secret"}`, Client: netip.MustParseAddrPort("10.0.0.1:5000")}
 	f := r.Facts()
 	if !f.End.Equal(start.Add(time.Second)) || f.Total != time.Second || f.Rows != 7 || f.Failed || f.Origin != 5000 || r.Kind() != "frontend" {
 		t.Errorf("%+v", f)

@@ -68,7 +68,7 @@ func newMetrics() *metrics {
 func (m *metrics) asked(o outcome) { m.downstream.WithLabelValues(string(o)).Inc() }
 
 // observe counts a finished request.
-func (m *metrics) observe(r *Record) {
+func (m *metrics) observe(r *record) {
 	m.requests.WithLabelValues(r.Endpoint, strconv.Itoa(r.Status)).Inc()
 	m.seconds.WithLabelValues(r.Endpoint).Observe(r.Total.Seconds())
 	if r.Late {

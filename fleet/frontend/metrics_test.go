@@ -14,10 +14,10 @@ import (
 func TestObserve(t *testing.T) {
 	m := newMetrics()
 	for range 2 {
-		m.observe(&Record{Endpoint: "active_series", Status: http.StatusOK, Retries: 3, ItemsOut: 5, BytesOut: 7, ItemsIn: 11, BytesIn: 13})
+		m.observe(&record{Endpoint: "active_series", Status: http.StatusOK, Retries: 3, ItemsOut: 5, BytesOut: 7, ItemsIn: 11, BytesIn: 13})
 	}
-	m.observe(&Record{Endpoint: "active_series", Status: http.StatusOK, Late: true, ErrorText: "lost"})
-	m.observe(&Record{Endpoint: "active_series", Status: http.StatusBadGateway, ErrorText: "lost"})
+	m.observe(&record{Endpoint: "active_series", Status: http.StatusOK, Late: true, ErrorText: "lost"})
+	m.observe(&record{Endpoint: "active_series", Status: http.StatusBadGateway, ErrorText: "lost"})
 	m.asked(outcomeOf(http.StatusBadRequest))
 	m.asked(outcomeOf(499))
 	m.asked(outcomeOf(http.StatusInternalServerError))

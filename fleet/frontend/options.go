@@ -64,8 +64,8 @@ type Decoding struct {
 	Compare float64
 }
 
-// Validate returns an error if d is invalid.
-func (d Decoding) Validate() error {
+// validate returns an error if d is invalid.
+func (d Decoding) validate() error {
 	switch {
 	case d.By != activeseries.Strict && d.By != activeseries.Stdlib:
 		return fmt.Errorf("decoder %d is unknown", d.By)
@@ -75,8 +75,8 @@ func (d Decoding) Validate() error {
 	return nil
 }
 
-// Validate returns an error if o is invalid.
-func (o *Options) Validate() error {
+// validate returns an error if o is invalid.
+func (o *Options) validate() error {
 	var errs []error
 	switch {
 	case len(o.Downstreams) == 0 && len(o.Members) == 0:
@@ -109,7 +109,7 @@ func (o *Options) Validate() error {
 	if o.MergeBytes <= 0 {
 		errs = append(errs, errors.New("bytes to merge with: want more than 0"))
 	}
-	return errors.Join(append(errs, o.Encoding.Validate(), o.Decoding.Validate())...)
+	return errors.Join(append(errs, o.Encoding.validate(), o.Decoding.validate())...)
 }
 
 // validateURL returns an error if the URL of a downstream is invalid.

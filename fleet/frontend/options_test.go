@@ -82,11 +82,11 @@ func TestOptions(t *testing.T) {
 	}
 	defer f.Close()
 	want := Decoding{By: activeseries.Stdlib, Compare: 0.5}
-	if err := f.SetDecoding(want); err != nil || f.Decoding() != want {
-		t.Errorf("%+v (%v)", f.Decoding(), err)
+	if err := f.SetDecoding(want); err != nil || f.currentDecoding() != want {
+		t.Errorf("%+v (%v)", f.currentDecoding(), err)
 	}
-	if err := f.SetDecoding(Decoding{Compare: 2}); err == nil || f.Decoding() != want {
-		t.Errorf("an invalid one: %v, %+v", err, f.Decoding())
+	if err := f.SetDecoding(Decoding{Compare: 2}); err == nil || f.currentDecoding() != want {
+		t.Errorf("an invalid one: %v, %+v", err, f.currentDecoding())
 	}
 	if n := len(f.Collectors()); n < 10 {
 		t.Errorf("%d metrics", n)
@@ -116,7 +116,7 @@ func TestStatuses(t *testing.T) {
 		code int
 		text string
 	}{
-		"a status":     {&StatusError{Code: http.StatusNotFound, Part: "1_of_2", Text: "gone"}, http.StatusNotFound, "shard 1_of_2: gone"},
+		"a status":     {&statusError{Code: http.StatusNotFound, Part: "1_of_2", Text: "gone"}, http.StatusNotFound, "shard 1_of_2: gone"},
 		"duplicates":   {&activeseries.BudgetError{What: "duplicates", Allowed: 5}, http.StatusRequestEntityTooLarge, "option merge-bytes"},
 		"counts":       {&activeseries.BudgetError{What: "counts", Allowed: 5}, http.StatusRequestEntityTooLarge, "a label with fewer values"},
 		"histograms":   {&activeseries.BudgetError{What: "histograms", Allowed: 5}, http.StatusRequestEntityTooLarge, "option merge-bytes"},
@@ -250,7 +250,7 @@ func TestShardsOf(t *testing.T) {
 // TestRetries retries errors that another replica may not have.
 func TestRetries(t *testing.T) {
 	for code, want := range map[int]bool{400: false, 429: false, 499: false, 500: true, 501: false, 502: true, 503: true} {
-		if got := mayRetry(errors.Join(&StatusError{Code: code})); got != want {
+		if got := mayRetry(errors.Join(&statusError{Code: code})); got != want {
 			t.Errorf("status %d: %v", code, got)
 		}
 	}

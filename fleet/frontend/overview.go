@@ -78,7 +78,7 @@ type RecentRequest struct {
 // Overview returns the state and the counts of the frontend. Unless values may be shown, selectors have ? for
 // the values of labels, and errors, which may quote them, are replaced by their status.
 func (f *Frontend) Overview(values bool) Overview {
-	o, d := &f.options, f.Decoding()
+	o, d := &f.options, f.currentDecoding()
 	v := Overview{
 		Members: len(o.Members) > 0, Peers: f.peers.list(values),
 		Shards: o.Shards, MaxShards: o.MaxShards, MaxRequests: o.MaxRequests, Timeout: o.Timeout.Seconds(),
@@ -180,7 +180,7 @@ type latestRequest struct {
 }
 
 // record records a finished request.
-func (l *latest) record(r *Record) {
+func (l *latest) record(r *record) {
 	a := latestRequest{masked: truncate(r.Masked), RecentRequest: RecentRequest{
 		At: r.Start.UTC(), Endpoint: r.Endpoint, Tenant: truncate(r.Tenant), Selector: truncate(r.Selector), CountBy: truncate(r.CountBy),
 		Shards: r.Shards, Items: r.ItemsOut, Bytes: r.BytesOut, Seconds: r.Total.Seconds(), Status: r.Status, Error: truncate(r.ErrorText),

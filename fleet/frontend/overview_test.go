@@ -60,7 +60,7 @@ func TestOverview(t *testing.T) {
 func TestLatestIsBounded(t *testing.T) {
 	var l latest
 	for i := range latestRequests + 7 {
-		l.record(&Record{Selector: fmt.Sprint(i, strings.Repeat("é", latestText)), ErrorText: strings.Repeat("\xff", 3*latestText)})
+		l.record(&record{Selector: fmt.Sprint(i, strings.Repeat("é", latestText)), ErrorText: strings.Repeat("\xff", 3*latestText)})
 	}
 	l.recordDifference(activeseries.Difference{Shard: strings.Repeat("1", 2*latestText)})
 	var o Overview

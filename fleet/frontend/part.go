@@ -94,7 +94,7 @@ func (x *exchange) refetch(ctx context.Context, p *part, why error) (*http.Respo
 // mayRetry reports whether another replica may succeed. Errors caused by the request are the same at all
 // replicas.
 func mayRetry(err error) bool {
-	e, ok := errors.AsType[*StatusError](err)
+	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code >= http.StatusInternalServerError && e.Code != http.StatusNotImplemented
 }
 
@@ -128,7 +128,7 @@ func (x *exchange) roundTrip(ctx context.Context, p *part, u *url.URL, req *http
 			return nil, outcomeFailed, fmt.Errorf("ask %s: %w", u.Host, err) // the request was cancelled: not the peer's failure
 		}
 		x.f.peers.failed(u, outcomeFailed, err.Error(), err)
-		return nil, outcomeFailed, &StatusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
+		return nil, outcomeFailed, &statusError{Code: http.StatusBadGateway, Part: p.name, Text: fmt.Sprintf("ask %s: %v", u.Host, err), err: err}
 	}
 	if err := x.errorOf(resp, p.name); err != nil {
 		o := outcomeOf(resp.StatusCode)

@@ -12,7 +12,7 @@ import (
 const kindFrontend = "frontend"
 
 // A Record is the query log's entry of one request.
-type Record struct {
+type record struct {
 	Start     time.Time     // arrival of the request; wall and monotonic clock
 	Total     time.Duration // from Start to the end of the response
 	FirstByte time.Duration // from Start until the headers of all shards had arrived; 0: they did not
@@ -46,15 +46,15 @@ type Record struct {
 }
 
 var (
-	_ querylog.Entry      = (*Record)(nil)
-	_ querylog.Filterable = (*Record)(nil)
+	_ querylog.Entry      = (*record)(nil)
+	_ querylog.Filterable = (*record)(nil)
 )
 
 // Kind returns "frontend".
-func (r *Record) Kind() string { return kindFrontend }
+func (r *record) Kind() string { return kindFrontend }
 
 // Facts returns the properties of r by which the log samples.
-func (r *Record) Facts() querylog.Facts {
+func (r *record) Facts() querylog.Facts {
 	return querylog.Facts{
 		End: r.Start.Add(r.Total), Total: r.Total, Rows: uint64(r.ItemsOut),
 		Failed: r.ErrorText != "", Digest: digestOf(r.Endpoint, r.Masked), Origin: uint64(r.Client.Port()),
@@ -62,7 +62,7 @@ func (r *Record) Facts() querylog.Facts {
 }
 
 // appendSelector appends the selector as far as the redaction permits.
-func (r *Record) appendSelector(l *querylog.Line) {
+func (r *record) appendSelector(l *querylog.Line) {
 	switch l.Redaction {
 	case querylog.RedactNone:
 		l.SQL("selector", []byte(r.Selector), 0)
@@ -72,8 +72,8 @@ func (r *Record) appendSelector(l *querylog.Line) {
 }
 
 // newRecord starts the record of a request.
-func newRecord(r *http.Request, e endpoint) *Record {
-	rec := &Record{Start: time.Now(), Endpoint: string(e), Tenant: r.Header.Get(tenantHeader), Status: http.StatusOK}
+func newRecord(r *http.Request, e endpoint) *record {
+	rec := &record{Start: time.Now(), Endpoint: string(e), Tenant: r.Header.Get(tenantHeader), Status: http.StatusOK}
 	if a, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		rec.Client = a
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // AppendFields writes r's fields to l. It does not allocate when l's buffer has room.
-func (r *Record) AppendFields(l *querylog.Line) {
+func (r *record) AppendFields(l *querylog.Line) {
 	l.Time("start", r.Start)
 	l.Time("end", r.Start.Add(r.Total))
 	l.Duration("total_ns", r.Total)
@@ -59,7 +59,7 @@ func (r *Record) AppendFields(l *querylog.Line) {
 }
 
 // FieldValue returns the value of a field for filters. It does not allocate.
-func (r *Record) FieldValue(name string) querylog.Value {
+func (r *record) FieldValue(name string) querylog.Value {
 	switch name {
 	case "kind":
 		return querylog.StringValue("frontend")

@@ -62,7 +62,7 @@ func (f *Frontend) parseRequest(w http.ResponseWriter, r *http.Request, e endpoi
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return q, &StatusError{Code: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form has more than the %d bytes allowed", maxForm)}
+			return q, &statusError{Code: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the form has more than the %d bytes allowed", maxForm)}
 		}
 		return q, badRequest(fmt.Errorf("read the form: %w", err))
 	}
@@ -160,11 +160,11 @@ func (f *Frontend) shardsOf(h http.Header) (int, error) {
 // negotiate chooses the encoding of the response, which is JSON.
 func negotiate(h http.Header) (Encoding, error) {
 	if !acceptsJSON(h) {
-		return "", &StatusError{Code: http.StatusNotAcceptable, Text: "the response is " + jsonType + ", which Accept does not permit"}
+		return "", &statusError{Code: http.StatusNotAcceptable, Text: "the response is " + jsonType + ", which Accept does not permit"}
 	}
 	e, ok := chooseEncoding(h)
 	if !ok {
-		return "", &StatusError{Code: http.StatusNotAcceptable, Text: fmt.Sprintf(
+		return "", &statusError{Code: http.StatusNotAcceptable, Text: fmt.Sprintf(
 			"the response is available as %s, %s, %s or uncompressed: Accept-Encoding permits none of these", Snappy, Zstd, Gzip)}
 	}
 	return e, nil

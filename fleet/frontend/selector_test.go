@@ -62,7 +62,7 @@ func FuzzAccept(f *testing.F) {
 		defer alloctest.Bounded(t, 16<<20)()
 		h := map[string][]string{"Accept-Encoding": {text}, "Accept": {text}}
 		e, ok := chooseEncoding(h)
-		if ok && e.Validate() != nil {
+		if ok && e.validate() != nil {
 			t.Errorf("%q chooses %q", text, e)
 		}
 		for _, r := range accept.Parse([]string{text}) {

@@ -24,7 +24,7 @@ type Spans struct{ tracer trace.Tracer }
 func NewSpans(t trace.Tracer) *Spans { return &Spans{t} }
 
 // start starts the span of a request.
-func (s *Spans) start(ctx context.Context, r *http.Request, rec *Record) (context.Context, trace.Span) {
+func (s *Spans) start(ctx context.Context, r *http.Request, rec *record) (context.Context, trace.Span) {
 	if s == nil {
 		return ctx, nil
 	}
@@ -34,7 +34,7 @@ func (s *Spans) start(ctx context.Context, r *http.Request, rec *Record) (contex
 
 // finish ends the span of a request with the properties of its record, which has no values of labels and no
 // text of errors.
-func (s *Spans) finish(span trace.Span, rec *Record) {
+func (s *Spans) finish(span trace.Span, rec *record) {
 	if s == nil {
 		return
 	}

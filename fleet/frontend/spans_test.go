@@ -101,13 +101,13 @@ func TestSpanOfFailure(t *testing.T) {
 	tracer := sdk.NewTracerProvider(sdk.WithSyncer(memory)).Tracer("test")
 	s := NewSpans(tracer)
 	for _, c := range []struct {
-		rec                   Record
+		rec                   record
 		late, events, errored bool
 	}{
-		{rec: Record{Status: http.StatusOK}},
-		{rec: Record{Status: http.StatusOK, FirstByte: time.Second}, events: true},
-		{rec: Record{Status: http.StatusBadGateway, ErrorText: "secret"}, errored: true},
-		{rec: Record{Status: http.StatusOK, Late: true, ErrorText: "secret"}, late: true, errored: true},
+		{rec: record{Status: http.StatusOK}},
+		{rec: record{Status: http.StatusOK, FirstByte: time.Second}, events: true},
+		{rec: record{Status: http.StatusBadGateway, ErrorText: "secret"}, errored: true},
+		{rec: record{Status: http.StatusOK, Late: true, ErrorText: "secret"}, late: true, errored: true},
 	} {
 		memory.Reset()
 		c.rec.Start, c.rec.Total = time.Now(), 3*time.Second

@@ -23,8 +23,8 @@ const (
 	statusGone = 499
 )
 
-// A StatusError is an error with the status of its response.
-type StatusError struct {
+// A statusError is an error with the status of its response.
+type statusError struct {
 	Code       int
 	Part       string // part whose response failed; "" for an error of the frontend
 	Text       string
@@ -33,7 +33,7 @@ type StatusError struct {
 	err error
 }
 
-func (e *StatusError) Error() string {
+func (e *statusError) Error() string {
 	if e.Part == "" {
 		return e.Text
 	}
@@ -41,10 +41,10 @@ func (e *StatusError) Error() string {
 }
 
 // Unwrap returns the underlying error, if there is one.
-func (e *StatusError) Unwrap() error { return e.err }
+func (e *statusError) Unwrap() error { return e.err }
 
-func badRequest(err error) *StatusError {
-	return &StatusError{Code: http.StatusBadRequest, Text: err.Error(), err: err}
+func badRequest(err error) *statusError {
+	return &statusError{Code: http.StatusBadRequest, Text: err.Error(), err: err}
 }
 
 // errTimeout is the cause of the context of a request that took too long, errDone that of a finished one.
@@ -54,24 +54,24 @@ var (
 )
 
 // statusOf returns the status for the error of a request whose context is ctx.
-func (f *Frontend) statusOf(ctx context.Context, err error) *StatusError {
+func (f *Frontend) statusOf(ctx context.Context, err error) *statusError {
 	if errors.Is(context.Cause(ctx), errTimeout) {
-		return &StatusError{Code: http.StatusGatewayTimeout, Text: fmt.Sprintf(
+		return &statusError{Code: http.StatusGatewayTimeout, Text: fmt.Sprintf(
 			"the response took longer than %v: use a narrower selector, or more shards", f.options.Timeout), err: err}
 	}
-	if s, ok := errors.AsType[*StatusError](err); ok {
+	if s, ok := errors.AsType[*statusError](err); ok {
 		return s
 	}
 	if b, ok := errors.AsType[*activeseries.BudgetError](err); ok {
-		return &StatusError{Code: http.StatusRequestEntityTooLarge, Text: b.Error() + ": " + budgetAdvice(b.What), err: err}
+		return &statusError{Code: http.StatusRequestEntityTooLarge, Text: b.Error() + ": " + budgetAdvice(b.What), err: err}
 	}
 	if r, ok := errors.AsType[*activeseries.ReportedError](err); ok {
-		return &StatusError{Code: http.StatusBadGateway, Text: r.Error(), err: err}
+		return &statusError{Code: http.StatusBadGateway, Text: r.Error(), err: err}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &StatusError{Code: statusGone, Text: "the client left", err: err}
+		return &statusError{Code: statusGone, Text: "the client left", err: err}
 	}
-	return &StatusError{Code: http.StatusBadGateway, Text: err.Error(), err: err}
+	return &statusError{Code: http.StatusBadGateway, Text: err.Error(), err: err}
 }
 
 func budgetAdvice(what string) string {
@@ -94,11 +94,11 @@ func (x *exchange) errorOf(resp *http.Response, part string) error {
 			return nil
 		}
 		resp.Body.Close()
-		return &StatusError{Code: http.StatusBadGateway, Part: part, Text: "answered a page of HTML, not series: is the URL right?"}
+		return &statusError{Code: http.StatusBadGateway, Part: part, Text: "answered a page of HTML, not series: is the URL right?"}
 	}
 	defer resp.Body.Close()
 	text := x.errorText(resp)
-	e := &StatusError{Code: resp.StatusCode, Part: part, Text: text, RetryAfter: resp.Header.Get("Retry-After")}
+	e := &statusError{Code: resp.StatusCode, Part: part, Text: text, RetryAfter: resp.Header.Get("Retry-After")}
 	switch {
 	case resp.StatusCode == http.StatusRequestEntityTooLarge:
 		e.Text = x.shardAdvice() + ": " + text
@@ -179,7 +179,7 @@ func mediaType(h http.Header) string {
 }
 
 // writeError responds with an error in the format of Prometheus' HTTP API.
-func writeError(w http.ResponseWriter, e *StatusError) {
+func writeError(w http.ResponseWriter, e *statusError) {
 	h := w.Header()
 	h.Del("Content-Encoding")
 	h.Del("Trailer")
