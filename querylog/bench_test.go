@@ -28,7 +28,7 @@ func BenchmarkLine(b *testing.B) {
 	}{{"query", sample()}, {"binds", prepared()}, {"error", failed()}} {
 		for _, f := range []querylog.Format{querylog.JSON, querylog.Text} {
 			b.Run(c.name+"/"+f.String(), func(b *testing.B) {
-				l := querylog.Line{Format: f, MaxBind: querylog.DefaultMaxBind, MaxText: querylog.DefaultMaxText}
+				l := querylog.Line{Format: f, MaxBind: 256, MaxText: (1 << 20)}
 				var buf []byte
 				b.ReportAllocs()
 				for b.Loop() {

@@ -28,7 +28,7 @@
 // a number, seq, without gaps over all lanes together, so that the records that a killed process had not
 // written can be counted. An idle logger has no timers.
 //
-// Line, ParseLine, AppendEscaped and AppendUnescaped are usable on their own: a typed builder of JSON and
+// Line, ParseLine, appendEscaped and AppendUnescaped are usable on their own: a typed builder of JSON and
 // text lines, and the parser for both.
 //
 // # Limits
@@ -40,5 +40,5 @@
 //
 // JSON lines are RFC 8259 objects in UTF-8, each followed by a line feed; times are RFC 3339 section 5.6 in
 // UTC; base64 is RFC 4648 section 4; text lines are labeled tab-separated values (ltsv.org) with the escapes
-// of AppendEscaped. The values of bind variables follow MySQL "Binary Protocol Value".
+// of appendEscaped. The values of bind variables follow MySQL "Binary Protocol Value".
 package querylog

@@ -114,7 +114,7 @@ func appendJSONUnit(dst []byte, u rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
 }
 
-// AppendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
+// appendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
 // \t, \n, \r and \\; other control characters, those of unsafeRune and bytes that are not UTF-8 become \xHH. The
 // result is UTF-8 without control characters, and AppendUnescaped reverses it. It does not allocate if dst has room.
 func AppendEscaped(dst, b []byte) []byte {
@@ -161,11 +161,11 @@ func AppendEscaped(dst, b []byte) []byte {
 	return append(dst, b[start:]...)
 }
 
-// errEscape reports a text value that AppendEscaped cannot have written.
+// errEscape reports a text value that appendEscaped cannot have written.
 var errEscape = errors.New("not an escaped text value")
 
 // AppendUnescaped appends the bytes whose escaped form is b. It rejects a b that contains a control character
-// or a backslash that does not start an escape of AppendEscaped. It does not allocate if dst has room and b
+// or a backslash that does not start an escape of appendEscaped. It does not allocate if dst has room and b
 // is well formed.
 func AppendUnescaped(dst, b []byte) ([]byte, error) {
 	for i := 0; i < len(b); i++ {

@@ -12,7 +12,7 @@ import (
 // TestTornFile truncates a batch in a file, as a full disk does, and checks that no partial line remains.
 func TestTornFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "query.log")
-	o, err := openFile(path, DefaultFileMode, Rotation{}, slog.New(slog.DiscardHandler))
+	o, err := openFile(path, defaultFileMode, Rotation{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -374,7 +374,7 @@ func TestHugeLine(t *testing.T) {
 		if b := w.bytes(); len(b) < 2<<20 || bytes.Count(b, []byte("\n")) != 2 {
 			t.Errorf("got %d bytes, %d lines", len(b), bytes.Count(b, []byte("\n")))
 		}
-		if kept, bound := l.LargestBuffer(), 4*querylog.DefaultFlushBytes; kept > bound {
+		if kept, bound := l.LargestBuffer(), 4*(64<<10); kept > bound {
 			t.Errorf("a buffer of %d bytes is kept, want at most %d", kept, bound)
 		}
 		if st := sinkStats(t, l, "ring"); st.Dropped != 1 || st.Written != 1 {

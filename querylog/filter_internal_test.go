@@ -7,7 +7,7 @@ import (
 // TestFilterWords tests words and conditions, with and without -, on an entry and on its line.
 func TestFilterWords(t *testing.T) {
 	r := Record{User: "App", Schema: "shop", Normalized: []byte("SELECT `Größe` FROM orders WHERE id = ?"), Digest: [16]byte{0x02, 0xe6}, Total: 20e6}
-	l := Line{OriginalText: true, MaxBind: DefaultMaxBind, MaxText: DefaultMaxText}
+	l := Line{OriginalText: true, MaxBind: 256, MaxText: (1 << 20)}
 	l.Begin(nil, r.Kind())
 	r.AppendFields(&l)
 	text := l.End()

@@ -22,7 +22,7 @@ const (
 	JSON Format = iota
 
 	// Text writes one record per line, its fields "name:value" separated by tabs, values escaped by
-	// AppendEscaped (labeled tab-separated values, http://ltsv.org).
+	// appendEscaped (labeled tab-separated values, http://ltsv.org).
 	Text
 )
 
@@ -149,9 +149,9 @@ func (l *Line) bytesValue(b []byte) {
 	l.buf = appendBase64(l.buf, b)
 }
 
-// Token writes a string field whose value is known to be printable ASCII without quotation
+// token writes a string field whose value is known to be printable ASCII without quotation
 // marks and backslashes: a constant of the program.
-func (l *Line) Token(name, value string) {
+func (l *Line) token(name, value string) {
 	l.key(name)
 	if l.Format == JSON {
 		l.buf = append(l.buf, '"')
@@ -285,7 +285,7 @@ func (l *Line) closeNested(at int) {
 // command writes a command's name as SHOW PROCESSLIST does.
 func (l *Line) command(c mysqlwire.Command) {
 	if c <= mysqlwire.ComClone || c == mysqlwire.ComStmtBulkExecute {
-		l.Token("command", c.String())
+		l.token("command", c.String())
 		return
 	}
 	l.scratch = strconv.AppendUint(append(l.scratch[:0], "Command 0x"...), uint64(c), 16)

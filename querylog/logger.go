@@ -70,8 +70,8 @@ func New(o Options) (*Logger, error) {
 	}
 	l := &Logger{
 		boot:       o.Boot,
-		flushBytes: cmp.Or(o.FlushBytes, DefaultFlushBytes),
-		flushAfter: cmp.Or(o.FlushAfter, DefaultFlushAfter),
+		flushBytes: cmp.Or(o.FlushBytes, 64<<10),
+		flushAfter: cmp.Or(o.FlushAfter, time.Second),
 		sampling:   o.Sampling,
 		filter:     o.Filter,
 		fields:     o.Fields,
@@ -136,7 +136,7 @@ func (l *Logger) open(o *Options) error {
 			name:  so.name(),
 			boot:  l.boot,
 			out:   out,
-			limit: cmp.Or(so.QueueBytes, DefaultQueueBytes),
+			limit: cmp.Or(so.QueueBytes, 4<<20),
 			store: &l.store,
 			line:  Line{Format: so.Format},
 			fault: faultReport{log: log, name: so.name()},
@@ -155,7 +155,7 @@ func (l *Logger) open(o *Options) error {
 		}
 		l.seq = l.seqFile.seq()
 	}
-	if size := cmp.Or(o.RingBytes, DefaultRingBytes); size > 0 {
+	if size := cmp.Or(o.RingBytes, 4<<20); size > 0 {
 		l.ring = newRing(size, l.boot)
 		l.lane(o, JSON, o.RingRedaction).ring = l.ring
 	}
@@ -180,12 +180,12 @@ func (l *Logger) lane(o *Options, f Format, r Redaction) *lane {
 		Format:       f,
 		Redaction:    r,
 		OriginalText: o.OriginalText,
-		MaxText:      cmp.Or(o.MaxText, DefaultMaxText),
-		MaxBind:      cmp.Or(o.MaxBind, DefaultMaxBind),
+		MaxText:      cmp.Or(o.MaxText, 1<<20),
+		MaxBind:      cmp.Or(o.MaxBind, 256),
 	}}
 	head := ln.line
 	head.Begin(nil, kindStatement)
-	head.Token("boot", l.boot)
+	head.token("boot", l.boot)
 	ln.head = head.buf
 	l.lanes = append(l.lanes, ln)
 	return ln
@@ -246,12 +246,12 @@ func (l *Logger) write(e Entry, facts *Facts, reason string, factor uint64) {
 			line.buf = append(sl.b.buf, l.lanes[i].head...)
 		} else {
 			line.Begin(sl.b.buf, kind)
-			line.Token("boot", l.boot)
+			line.token("boot", l.boot)
 		}
 		line.uintAt(&keySeq, seq)
 		e.AppendFields(line)
 		if reason != emitAll {
-			line.Token("emit_reason", reason)
+			line.token("emit_reason", reason)
 		}
 		if factor > 1 {
 			line.Uint("sample_factor", factor)

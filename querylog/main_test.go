@@ -99,7 +99,7 @@ func everything() *querylog.Record {
 
 // line returns r in a format.
 func line(r *querylog.Record, f querylog.Format, red querylog.Redaction) []byte {
-	l := querylog.Line{Format: f, Redaction: red, OriginalText: true, MaxBind: querylog.DefaultMaxBind, MaxText: querylog.DefaultMaxText}
+	l := querylog.Line{Format: f, Redaction: red, OriginalText: true, MaxBind: 256, MaxText: (1 << 20)}
 	l.Begin(nil, r.Kind())
 	r.AppendFields(&l)
 	return l.End()

@@ -25,7 +25,7 @@ type Options struct {
 	Fields []string
 
 	// RingBytes is the size of the in-memory ring for ServeHTTP, rounded down to a power of two: 0 means
-	// DefaultRingBytes, a negative number no ring.
+	// 4 MiB, a negative number no ring.
 	RingBytes     int
 	RingRedaction Redaction
 
@@ -33,7 +33,7 @@ type Options struct {
 	OriginalText bool
 
 	// MaxText and MaxBind bound the bytes written of a statement's text and of one bind variable; 0 means
-	// DefaultMaxText and DefaultMaxBind.
+	// 1 MiB and 256.
 	MaxText, MaxBind int
 
 	// Boot identifies this run of the process in each line. Empty: random.
@@ -65,7 +65,7 @@ type SinkOptions struct {
 	Redaction Redaction
 
 	// QueueBytes bounds the memory of batches that wait for a slow sink; further batches are dropped and
-	// counted. 0 means DefaultQueueBytes.
+	// counted. 0 means 4 MiB.
 	QueueBytes int
 
 	// Mode is the mode of new files; 0 means 0600, because the log contains user data.
@@ -74,20 +74,12 @@ type SinkOptions struct {
 	Rotation Rotation // of files
 }
 
-// The defaults of Options.
-const (
-	DefaultRingBytes  = 4 << 20
-	DefaultMaxText    = 1 << 20
-	DefaultMaxBind    = 256
-	DefaultQueueBytes = 4 << 20
-	DefaultFlushBytes = 64 << 10
-	DefaultFlushAfter = time.Second
-	DefaultFileMode   = fs.FileMode(0o600)
-)
+// defaultFileMode is the mode of new files.
+const defaultFileMode = fs.FileMode(0o600)
 
-// Validate returns an error if o is invalid.
+// validate returns an error if o is invalid.
 func (o *Options) Validate() error {
-	errs := []error{o.Sampling.Validate()}
+	errs := []error{o.Sampling.validate()}
 	if o.RingRedaction > RedactAll {
 		errs = append(errs, fmt.Errorf("%v of the ring is unknown", o.RingRedaction))
 	}
@@ -167,5 +159,5 @@ func (s *SinkOptions) open(log *slog.Logger) (output, error) {
 	case "-":
 		return &stream{w: os.Stdout}, nil
 	}
-	return openFile(s.Path, cmp.Or(s.Mode, DefaultFileMode), s.Rotation, log)
+	return openFile(s.Path, cmp.Or(s.Mode, defaultFileMode), s.Rotation, log)
 }

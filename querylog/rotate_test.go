@@ -94,7 +94,7 @@ func TestRotateBySize(t *testing.T) {
 				all = append(all, b...)
 			}
 			checkSums(t, sinkStats(t, l, path), offered, all)
-			if info, err := os.Stat(names[0]); err != nil || info.Mode().Perm() != querylog.DefaultFileMode {
+			if info, err := os.Stat(names[0]); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("mode %v, %v", info.Mode(), err)
 			}
 		})

@@ -30,8 +30,8 @@ type Sampling struct {
 	PerDigest uint32
 }
 
-// Validate returns an error if s is invalid.
-func (s *Sampling) Validate() error {
+// validate returns an error if s is invalid.
+func (s *Sampling) validate() error {
 	if s.SlowerThan < 0 {
 		return errors.New("sampling: slower-than is negative")
 	}

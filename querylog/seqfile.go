@@ -35,7 +35,7 @@ type seqFile struct {
 // openSeqFile opens or creates the file at path, reads the previous run's state, and starts a new count for
 // boot.
 func openSeqFile(path, boot string) (*seqFile, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, DefaultFileMode)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, defaultFileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open sequence file: %w", err)
 	}
