@@ -68,7 +68,7 @@ func TestAllocs(t *testing.T) {
 			set = Postings{root: &both}
 			both.sets = append(both.sets[:0], &head, &whole)
 			n := 0
-			for set.Next() {
+			for set.next() {
 				n++
 			}
 			if n != 500 {
@@ -78,7 +78,7 @@ func TestAllocs(t *testing.T) {
 		}},
 		{Name: "StableHash", Op: func() error {
 			var hash uint64
-			hash, text = StableHash(labelSet, text)
+			hash, text = stableHash(labelSet, text)
 			if hash == 0 {
 				return errors.New("no hash")
 			}

@@ -42,8 +42,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Validate returns an error if a required option is missing.
-func (o *Options) Validate() error {
+// validate returns an error if a required option is missing.
+func (o *Options) validate() error {
 	switch {
 	case o.Cache == nil:
 		return errors.New("a block needs a cache")
@@ -83,7 +83,7 @@ type Block struct {
 // New returns the block whose objects have names of prefix and a slash, and whose meta.json was parsed into
 // m. It reads nothing.
 func New(source Source, prefix string, m *Meta, o Options) (*Block, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	if id := path.Base(prefix); id != m.ULID.String() {
@@ -137,7 +137,7 @@ func (b *Block) UnloadIdle() bool {
 	return true
 }
 
-// Close closes the block: new readers return ErrClosed. Open readers and batches stay usable; when the last
+// Close closes the block: new readers return errClosed. Open readers and batches stay usable; when the last
 // of them is closed, the block's pages leave the cache.
 func (b *Block) Close() { b.close(false) }
 
@@ -202,7 +202,7 @@ func (b *Block) corrupt(file string, offset int64, reason string) error {
 	return &CorruptError{Block: b.prefix, File: file, Offset: offset, Reason: reason}
 }
 
-func (b *Block) closedError() error { return fmt.Errorf("block %s: %w", b.prefix, ErrClosed) }
+func (b *Block) closedError() error { return fmt.Errorf("block %s: %w", b.prefix, errClosed) }
 
 // failed wraps err with the block and the operation.
 func (b *Block) failed(doing string, err error) error {

@@ -62,7 +62,7 @@ func writeIndex(t testing.TB, series []testSeries) (dir, name string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(Meta{ULID: id, MinTime: 0, MaxTime: 1 << 40, Version: 1, Stats: MetaStats{NumSeries: uint64(len(series))}})
+	text, err := json.Marshal(Meta{ULID: id, MinTime: 0, MaxTime: 1 << 40, Version: 1, Stats: metaStats{NumSeries: uint64(len(series))}})
 	if err != nil {
 		t.Fatal(err)
 	}

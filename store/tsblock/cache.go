@@ -7,9 +7,9 @@ import (
 	"github.com/taredb/tare/sizegen/heapsize"
 )
 
-// PageSize is the unit in which files are cached, fetched and checked, in bytes: about as much as an object
+// pageSize is the unit in which files are cached, fetched and checked, in bytes: about as much as an object
 // store delivers within the latency of a request, and some forty series of an index.
-const PageSize = 1 << pageBits
+const pageSize = 1 << pageBits
 
 const pageBits = 14
 

@@ -153,14 +153,14 @@ func newChunkEnvOf(t testing.TB, own *faultySource, source Source) *chunkEnv {
 
 // read reads chunks in a separate query, calls use with them, and checks that the query has released all its
 // bytes.
-func (e *chunkEnv) read(ctx context.Context, t testing.TB, refs []uint64, use func(*ChunkData)) (Usage, error) {
+func (e *chunkEnv) read(ctx context.Context, t testing.TB, refs []uint64, use func(*chunkData)) (Usage, error) {
 	t.Helper()
 	q, err := e.gate.Admit(context.WithoutCancel(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d ChunkData
-	usage, err := e.block.ReadChunks(ctx, q, refs, &d)
+	var d chunkData
+	usage, err := e.block.readChunks(ctx, q, refs, &d)
 	if err != nil && (q.Used() != 0 || d.Len() != 0 || e.pool.Stats().OutBytes != 0) {
 		t.Errorf("after %v: %d bytes reserved, %d chunks, %d bytes of slabs out", err, q.Used(), d.Len(), e.pool.Stats().OutBytes)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/taredb/tare/internal/slab"
 )
 
-// ChunkData has the bytes of some chunks, in slabs. Block.ReadChunks fills it. The zero value is empty.
+// chunkData has the bytes of some chunks, in slabs. Block.ReadChunks fills it. The zero value is empty.
 // Reading it is safe for concurrent use. It must not be copied.
-type ChunkData struct {
+type chunkData struct {
 	pool  *slab.Pool
 	quota *slab.Quota
 
@@ -35,21 +35,21 @@ type chunkView struct {
 const chunkViewBytes = int(unsafe.Sizeof(chunkView{}))
 
 // Len returns the number of chunks.
-func (d *ChunkData) Len() int { return len(d.views) }
+func (d *chunkData) Len() int { return len(d.views) }
 
 // At returns the encoding byte and the data of chunk i. The data is valid until Release. At does not
 // allocate.
-func (d *ChunkData) At(i int) (encoding byte, data []byte) {
+func (d *chunkData) At(i int) (encoding byte, data []byte) {
 	v := d.views[i]
 	return v.encoding, d.bytes[v.slab][v.off : v.off+v.len : v.off+v.len]
 }
 
 // Size returns the bytes of the slabs, which are reserved of the quota.
-func (d *ChunkData) Size() int64 { return d.reserved }
+func (d *chunkData) Size() int64 { return d.reserved }
 
 // Release frees the slabs and returns their bytes to the quota. Data returned by At becomes invalid. The
 // value may be filled again. Releasing an empty value has no effect.
-func (d *ChunkData) Release() {
+func (d *chunkData) Release() {
 	d.viewsIn.Release()
 	for _, s := range d.slabs {
 		s.Release()
@@ -64,7 +64,7 @@ func (d *ChunkData) Release() {
 }
 
 // reserve reserves n bytes of the quota.
-func (d *ChunkData) reserve(n int64) error {
+func (d *chunkData) reserve(n int64) error {
 	if d.quota != nil {
 		if err := d.quota.Reserve(slab.Chunks, n); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (d *ChunkData) reserve(n int64) error {
 }
 
 // add takes a slab of n bytes, which are reserved already, from the pool and returns its number.
-func (d *ChunkData) add(n int) (number int, bytes []byte) {
+func (d *chunkData) add(n int) (number int, bytes []byte) {
 	s := d.pool.Bytes(n)
 	d.slabs, d.bytes = append(d.slabs, s), append(d.bytes, s.Bytes())
 	return len(d.slabs) - 1, s.Bytes()
@@ -152,7 +152,7 @@ func (l *chunkLoad) keepKnown() {
 }
 
 // extend reserves and adds a slab of n bytes while other goroutines load.
-func (d *ChunkData) extend(n int) (number int, bytes []byte, err error) {
+func (d *chunkData) extend(n int) (number int, bytes []byte, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.reserve(d.pool.Size(n)); err != nil {

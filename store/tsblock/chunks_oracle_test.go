@@ -70,7 +70,7 @@ func FuzzChunkRange(f *testing.F) {
 		}
 		want, ok := readByOracle(t, headed, refs)
 		e := newChunkEnv(t, &segmentBuilder{segments: [][]byte{file}}, Costs{Gap: int64(gap), Calls: int(calls % 4)})
-		_, err := e.read(t.Context(), t, refs, func(d *ChunkData) {
+		_, err := e.read(t.Context(), t, refs, func(d *chunkData) {
 			if !ok {
 				t.Fatal("read what Prometheus refuses")
 			}

@@ -238,7 +238,7 @@ func TestEarlierLocalFile(t *testing.T) {
 	be := binary.BigEndian
 	wrong := bytes.Clone(want)
 	footer := wrong[len(wrong)-footerBytes:]
-	sums := 4 * ((int64(be.Uint64(footer[40:])) + PageSize - 1) >> pageBits)
+	sums := 4 * ((int64(be.Uint64(footer[40:])) + pageSize - 1) >> pageBits)
 	memory := wrong[int64(be.Uint64(footer[40:])) : int64(len(wrong))-footerBytes-sums]
 	memory[len(memory)-1] ^= 1
 	be.PutUint32(footer[8:], 1)

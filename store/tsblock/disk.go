@@ -9,7 +9,7 @@ import (
 )
 
 // Pages of both packages are the same.
-var _ = [1]struct{}{}[PageSize-diskcache.PageSize]
+var _ = [1]struct{}{}[pageSize-diskcache.PageSize]
 
 // pageCaches are the caches beyond memory: a file on local disk, and memcached servers. Both are optional.
 type pageCaches struct {
@@ -116,7 +116,7 @@ func (s *pageSet) loadShared(ctx context.Context, caches pageCaches, object disk
 
 // lengthOf returns the length of a page.
 func (s *pageSet) lengthOf(page uint32) int {
-	return int(min(PageSize, s.file.size-int64(page)<<pageBits))
+	return int(min(pageSize, s.file.size-int64(page)<<pageBits))
 }
 
 // pin pins a page that was read and adds it to the cache in memory.
@@ -126,14 +126,14 @@ func (s *pageSet) pin(p *pin, data []byte) {
 }
 
 // alignRanges widens ranges to pages. Ranges that then overlap are merged, as long as the result is not longer
-// than DefaultMaxRange; otherwise both contain the page in which they meet.
+// than defaultMaxRange; otherwise both contain the page in which they meet.
 func alignRanges(ranges []Range) []Range {
 	aligned := ranges[:0]
 	for _, r := range ranges {
-		end := (r.Off + r.Len + PageSize - 1) &^ (PageSize - 1)
-		r.Off &^= PageSize - 1
+		end := (r.Off + r.Len + pageSize - 1) &^ (pageSize - 1)
+		r.Off &^= pageSize - 1
 		r.Len = end - r.Off
-		if k := len(aligned) - 1; k >= 0 && aligned[k].meets(&r) && end-aligned[k].Off <= DefaultMaxRange {
+		if k := len(aligned) - 1; k >= 0 && aligned[k].meets(&r) && end-aligned[k].Off <= defaultMaxRange {
 			aligned[k].Len, aligned[k].End = end-aligned[k].Off, r.End
 			continue
 		}
@@ -177,7 +177,7 @@ func (d *cachedRange) page(at int) uint32 { return d.first + uint32(at>>pageBits
 func (d *cachedRange) load(ctx context.Context, usage *Usage) {
 	if disk := d.caches.disk; disk != nil {
 		usage.Disk += int64(d.narrow(func(at int) (int, bool) {
-			return disk.Get(d.object, d.page(at), d.dst[at:at+PageSize])
+			return disk.Get(d.object, d.page(at), d.dst[at:at+pageSize])
 		}))
 	}
 	d.absent, d.absentTo = d.from, d.to
@@ -189,18 +189,18 @@ func (d *cachedRange) load(ctx context.Context, usage *Usage) {
 // loadShared copies pages from the shared cache.
 func (d *cachedRange) loadShared(ctx context.Context) (loaded int) {
 	start := d.page(d.from)
-	pages := make([]uint32, 0, (d.to-d.from+PageSize-1)/PageSize)
-	for at := d.from; at < d.to; at += PageSize {
+	pages := make([]uint32, 0, (d.to-d.from+pageSize-1)/pageSize)
+	for at := d.from; at < d.to; at += pageSize {
 		pages = append(pages, d.page(at))
 	}
 	lengths := make([]int32, len(pages)) // and 1; 0: not found
 	from := d.from
 	d.caches.shared.Get(ctx, d.object, pages, func(page uint32, data []byte) {
 		i := int(page - start)
-		lengths[i] = int32(copy(d.dst[from+i*PageSize:], data)) + 1
+		lengths[i] = int32(copy(d.dst[from+i*pageSize:], data)) + 1
 	})
 	return d.narrow(func(at int) (int, bool) {
-		n := lengths[(at-from)/PageSize]
+		n := lengths[(at-from)/pageSize]
 		return int(n) - 1, n > 0
 	})
 }
@@ -214,19 +214,19 @@ func (d *cachedRange) narrow(get func(at int) (n int, ok bool)) (loaded int) {
 			break
 		}
 		loaded += n
-		if n < PageSize { // the file ends
+		if n < pageSize { // the file ends
 			d.end = d.from + n
 			d.from, d.to = d.end, d.end
 			return loaded
 		}
-		d.from += PageSize
+		d.from += pageSize
 	}
-	for at := d.to - PageSize; at > d.from; at -= PageSize {
+	for at := d.to - pageSize; at > d.from; at -= pageSize {
 		n, ok := get(at)
 		if !ok {
 			break
 		}
-		if n < PageSize {
+		if n < pageSize {
 			d.end = at + n
 		}
 		loaded += n
@@ -248,15 +248,15 @@ func (d *cachedRange) store() {
 	if d.caches.none() {
 		return
 	}
-	for at := d.absent; at < d.absentTo; at += PageSize {
-		data := d.dst[at:min(at+PageSize, max(d.end, at))]
+	for at := d.absent; at < d.absentTo; at += pageSize {
+		data := d.dst[at:min(at+pageSize, max(d.end, at))]
 		switch {
 		case at >= d.from && at < d.to:
 			d.caches.set(d.object, d.page(at), data)
 		case d.caches.disk != nil:
 			d.caches.disk.Set(d.object, d.page(at), data)
 		}
-		if at+PageSize > d.end {
+		if at+pageSize > d.end {
 			return // the file ends in this page
 		}
 	}

@@ -433,17 +433,17 @@ func TestAlignRanges(t *testing.T) {
 				segment, off = segment+1, 0
 			}
 			off += rng.Int64N(3) * rng.Int64N(40<<10)
-			r := Range{Off: off, Len: 1 + rng.Int64N([]int64{100, 50 << 10, DefaultMaxRange}[rng.IntN(3)]), Segment: segment, First: ref, End: ref + 1 + rng.IntN(3)}
+			r := Range{Off: off, Len: 1 + rng.Int64N([]int64{100, 50 << 10, defaultMaxRange}[rng.IntN(3)]), Segment: segment, First: ref, End: ref + 1 + rng.IntN(3)}
 			off, ref = off+r.Len, r.End
 			ranges = append(ranges, r)
 		}
 		got := alignRanges(slices.Clone(ranges))
 		k := 0
 		for i, g := range got {
-			if g.Off%PageSize != 0 || g.Len%PageSize != 0 || g.Len > DefaultMaxRange+PageSize || i > 0 && g.First != got[i-1].End {
+			if g.Off%pageSize != 0 || g.Len%pageSize != 0 || g.Len > defaultMaxRange+pageSize || i > 0 && g.First != got[i-1].End {
 				t.Fatalf("%+v became %+v", ranges, got)
 			}
-			if i > 0 && g.Segment == got[i-1].Segment && g.Off < got[i-1].Off+got[i-1].Len-PageSize {
+			if i > 0 && g.Segment == got[i-1].Segment && g.Off < got[i-1].Off+got[i-1].Len-pageSize {
 				t.Fatalf("%+v and %+v share more than a page", got[i-1], g)
 			}
 			for ; k < len(ranges) && ranges[k].End <= g.End; k++ {

@@ -15,8 +15,8 @@ var (
 	ErrObjectEnd = errors.New("the object ends before the range")
 )
 
-// ErrClosed is wrapped by the errors of readers of a closed block.
-var ErrClosed = errors.New("block is closed")
+// errClosed is wrapped by the errors of readers of a closed block.
+var errClosed = errors.New("block is closed")
 
 // A CorruptError reports bytes of a block that violate its format.
 type CorruptError struct {

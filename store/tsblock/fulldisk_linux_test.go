@@ -97,7 +97,7 @@ func TestLocalFileTooLong(t *testing.T) {
 	for path, size := range filesOf(t, e.options.LocalDir) {
 		hashes = min(hashes, size)
 		t.Logf("%s has %d bytes", filepath.Base(path), size)
-		limits = append(limits, PageSize-1, min(PageSize, size-1), size/2, size-1, size-footerBytes, size-footerBytes-1, size-footerBytes-5)
+		limits = append(limits, pageSize-1, min(pageSize, size-1), size/2, size-1, size-footerBytes, size-footerBytes-1, size-footerBytes-5)
 	}
 	slices.Sort(limits)
 	for _, limit := range slices.Compact(limits) {

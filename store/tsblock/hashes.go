@@ -17,7 +17,7 @@ import (
 // of the references. No entry spans pages. The first reference of each page is kept in memory.
 const (
 	hashBytes   = 4 + 8
-	hashesAPage = PageSize / hashBytes
+	hashesAPage = pageSize / hashBytes
 )
 
 // hashes are the hashes of all series of a block. With them the shards of a query do not read the labels of
@@ -70,7 +70,7 @@ func (b *Block) openHashes(path string, id identity) (*hashes, error) {
 		d.check(last <= math.MaxUint32)
 		h.first[i] = uint32(last)
 	}
-	if d.bad || len(d.rest) > 0 || uint64(len(h.first)) != (h.count+hashesAPage-1)/hashesAPage || int64(len(h.first)) != (l.paged+PageSize-1)>>pageBits {
+	if d.bad || len(d.rest) > 0 || uint64(len(h.first)) != (h.count+hashesAPage-1)/hashesAPage || int64(len(h.first)) != (l.paged+pageSize-1)>>pageBits {
 		return nil, errMemoryPart
 	}
 	h.file = l.pages(b, path, hashesFile, func(ctx context.Context) error {
@@ -121,7 +121,7 @@ func (b *Block) buildHashes(ctx context.Context, path string, id identity) error
 			}
 			count++
 			var hash uint64
-			hash, text = StableHash(batch.Labels(i), text)
+			hash, text = stableHash(batch.Labels(i), text)
 			entry = binary.BigEndian.AppendUint32(entry[:0], batch.SeriesRef(i))
 			entry = binary.BigEndian.AppendUint64(entry, hash)
 			if err := w.write(entry); err != nil {
@@ -131,8 +131,8 @@ func (b *Block) buildHashes(ctx context.Context, path string, id identity) error
 		}
 		batch.Release()
 	}
-	if count != uint64(all.Most()) {
-		return b.corrupt("index", 0, fmt.Sprintf("%d series entries for %d postings", count, all.Most()))
+	if count != uint64(all.most) {
+		return b.corrupt("index", 0, fmt.Sprintf("%d series entries for %d postings", count, all.most))
 	}
 	memory := binary.AppendUvarint(nil, count)
 	memory = binary.AppendUvarint(memory, uint64(len(first)))

@@ -118,8 +118,8 @@ func readRows(ctx context.Context, s *SeriesReader) ([]row, error) {
 
 func drain(p *Postings) []uint32 {
 	refs := []uint32{}
-	for p.Next() {
-		refs = append(refs, p.At())
+	for p.next() {
+		refs = append(refs, p.at)
 	}
 	return refs
 }
@@ -164,7 +164,7 @@ func TestPostingsAgainstPrometheus(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v: %v", ms, err)
 				}
-				most := p.Most()
+				most := p.most
 				got, want := drain(p), o.refs(t, ms...)
 				if !slices.Equal(got, want) {
 					t.Fatalf("%v: %d series, Prometheus has %d\n%v\n%v", ms, len(got), len(want), got, want)

@@ -67,7 +67,7 @@ func (l *chunkLengths) mean(otherwise int64) int64 {
 func (l *chunkLengths) estimate() int64 {
 	n := l.longest.Load()
 	if n == 0 {
-		return DefaultEstimate
+		return defaultEstimate
 	}
 	return min(max(n+n/4, leastEstimate), maxEstimate)
 }

@@ -17,7 +17,7 @@ func TestChunkLengths(t *testing.T) {
 		load.add(n, bytes, longest)
 		l.learn(&load)
 	}
-	if l.mean(7) != 7 || l.estimate() != DefaultEstimate {
+	if l.mean(7) != 7 || l.estimate() != defaultEstimate {
 		t.Errorf("before anything is read: %d and %d", l.mean(7), l.estimate())
 	}
 	learn(0, 0, 0)
@@ -55,7 +55,7 @@ func TestLengthsLearned(t *testing.T) {
 	}
 	e := newChunkEnv(t, s, Costs{Gap: 1000, Calls: 1})
 	for i := 0; i < len(s.chunks); i += 2 {
-		usage, err := e.read(t.Context(), t, s.refs()[i:i+1], func(*ChunkData) {})
+		usage, err := e.read(t.Context(), t, s.refs()[i:i+1], func(*chunkData) {})
 		want := int64(1)
 		if i == 0 {
 			want = 2

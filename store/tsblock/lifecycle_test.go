@@ -279,11 +279,11 @@ func TestRemoveUnderReader(t *testing.T) {
 		t.Fatalf("a reader from before: %v", err)
 	}
 	late := b.Reader(nil)
-	if _, err := late.Postings(t.Context(), everything()); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), b.Prefix()) {
+	if _, err := late.Postings(t.Context(), everything()); !errors.Is(err, errClosed) || !strings.Contains(err.Error(), b.Prefix()) {
 		t.Errorf("a reader from afterwards: %v", err)
 	}
 	late.Close()
-	if err := b.Load(t.Context()); err != nil && !errors.Is(err, ErrClosed) {
+	if err := b.Load(t.Context()); err != nil && !errors.Is(err, errClosed) {
 		t.Errorf("load: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, headerName)); err != nil {

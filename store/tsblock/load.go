@@ -12,7 +12,7 @@ import (
 )
 
 // batchData has the bytes of a batch's chunks.
-type batchData struct{ ChunkData }
+type batchData struct{ chunkData }
 
 func (d *batchData) release() { d.Release() }
 
@@ -35,7 +35,7 @@ func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 	if b.chunkCount == 0 || b.data.Len() > 0 {
 		return nil
 	}
-	l := chunkLoad{block: r.block, data: &b.data.ChunkData}
+	l := chunkLoad{block: r.block, data: &b.data.chunkData}
 	err := l.prepare(r.account.quota, b.chunkCount)
 	if err == nil {
 		l.take(b)
@@ -45,9 +45,9 @@ func (r *Reader) LoadChunks(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// ReadChunks reads the chunks with the references refs, in any order, into d, which must be empty: d.At(i) is
+// readChunks reads the chunks with the references refs, in any order, into d, which must be empty: d.At(i) is
 // then the chunk of refs[i]. Its bytes are charged to q, if q is not nil. See Reader.LoadChunks.
-func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d *ChunkData) (Usage, error) {
+func (b *Block) readChunks(ctx context.Context, q *slab.Quota, refs []uint64, d *chunkData) (Usage, error) {
 	if d.Len() > 0 {
 		panic("BUG: chunks read into data that is not empty")
 	}
@@ -56,7 +56,7 @@ func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d 
 	}
 	if !b.retain() {
 		b.release()
-		return Usage{}, fmt.Errorf("block %s: %w", b.prefix, ErrClosed)
+		return Usage{}, fmt.Errorf("block %s: %w", b.prefix, errClosed)
 	}
 	defer b.release()
 	l := chunkLoad{block: b, data: d}
@@ -72,7 +72,7 @@ func (b *Block) ReadChunks(ctx context.Context, q *slab.Quota, refs []uint64, d 
 // views.
 type chunkLoad struct {
 	block *Block
-	data  *ChunkData
+	data  *chunkData
 
 	work  slab.Slab // memory of refs and order during the load
 	extra int64     // bytes reserved for work and ranges
@@ -135,7 +135,7 @@ func (r *Reader) LoadBytes(b *Batch) (int64, error) {
 	if b.chunkCount == 0 {
 		return 0, nil
 	}
-	var data ChunkData
+	var data chunkData
 	l := chunkLoad{block: r.block, data: &data}
 	if err := l.prepare(r.account.quota, b.chunkCount); err != nil {
 		return 0, err

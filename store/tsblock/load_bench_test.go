@@ -37,9 +37,9 @@ func likeBlockSeries(t testing.TB) (*chunkEnv, []uint64, int64) {
 var errChunksLost = errors.New("the chunks are not there")
 
 func loadOnce(t testing.TB, e *chunkEnv, q *slab.Quota, refs []uint64) error {
-	var d ChunkData
+	var d chunkData
 	defer d.Release()
-	if _, err := e.block.ReadChunks(t.Context(), q, refs, &d); err != nil {
+	if _, err := e.block.readChunks(t.Context(), q, refs, &d); err != nil {
 		return err
 	}
 	if encoding, data := d.At(d.Len() - 1); encoding != 1 || len(data) != 880 {
@@ -58,8 +58,8 @@ func TestLoadAllocs(t *testing.T) {
 	defer q.Close()
 	segment := make([]Range, 0, 300)
 	sorted := []uint64{8, 900, 1800, 1 << 20}
-	var d ChunkData
-	if _, err := e.block.ReadChunks(t.Context(), q, refs[:48], &d); err != nil {
+	var d chunkData
+	if _, err := e.block.readChunks(t.Context(), q, refs[:48], &d); err != nil {
 		t.Fatal(err)
 	}
 	alloctest.Run(t, []alloctest.Case{

@@ -213,7 +213,7 @@ func (l *chunkLoad) readRest(ctx context.Context, segment uint32, off int64, hea
 }
 
 // slabBytes returns the bytes of a slab while other slabs are added.
-func (d *ChunkData) slabBytes(number int) []byte {
+func (d *chunkData) slabBytes(number int) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bytes[number]

@@ -51,7 +51,7 @@ func TestReadChunks(t *testing.T) {
 						bytesWanted += int64(len(c.data))
 					}
 				}
-				usage, err := e.read(t.Context(), t, refs, func(d *ChunkData) {
+				usage, err := e.read(t.Context(), t, refs, func(d *chunkData) {
 					if d.Len() != len(wanted) {
 						t.Fatalf("%d chunks, want %d", d.Len(), len(wanted))
 					}
@@ -83,7 +83,7 @@ func TestReadLongChunk(t *testing.T) {
 	s.add(2, long)
 	s.add(3, bytes.Repeat([]byte("x"), 100_000))
 	e := newChunkEnv(t, s, Costs{Gap: 0, Calls: 1})
-	usage, err := e.read(t.Context(), t, s.refs()[:2], func(d *ChunkData) {
+	usage, err := e.read(t.Context(), t, s.refs()[:2], func(d *chunkData) {
 		if encoding, data := d.At(1); encoding != 2 || !bytes.Equal(data, long) {
 			t.Errorf("encoding %d, %d bytes", encoding, len(data))
 		}
@@ -102,8 +102,8 @@ func TestReadLongChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d ChunkData
-	_, err = e.block.ReadChunks(t.Context(), q, s.refs(), &d)
+	var d chunkData
+	_, err = e.block.readChunks(t.Context(), q, s.refs(), &d)
 	var limit *slab.LimitError
 	if !errors.As(err, &limit) || limit.Purpose != slab.Chunks || limit.Requested < int64(len(long)) {
 		t.Errorf("got %v, want the limit", err)
@@ -124,8 +124,8 @@ func TestReadChunksOverQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d ChunkData
-		_, err = e.block.ReadChunks(t.Context(), q, made.refs(), &d)
+		var d chunkData
+		_, err = e.block.readChunks(t.Context(), q, made.refs(), &d)
 		if !errors.Is(err, slab.ErrOverQuota) {
 			t.Errorf("room for %d bytes: %v", room, err)
 		}
@@ -144,7 +144,7 @@ func TestReadChunksFaults(t *testing.T) {
 	for name, costs := range readings {
 		t.Run(name, func(t *testing.T) {
 			e := newChunkEnv(t, made, costs)
-			if _, err := e.read(t.Context(), t, refs, func(*ChunkData) {}); err != nil {
+			if _, err := e.read(t.Context(), t, refs, func(*chunkData) {}); err != nil {
 				t.Fatal(err)
 			}
 			calls := e.source.calls
@@ -181,7 +181,7 @@ func TestReadChunksFaults(t *testing.T) {
 						e.source.failAt = 0
 						cancel(errInjected)
 					}
-					_, err := e.read(ctx, t, refs, func(d *ChunkData) {
+					_, err := e.read(ctx, t, refs, func(d *chunkData) {
 						if way != "all and an error" {
 							t.Errorf("%s at call %d: no error", way, at)
 						}
@@ -221,7 +221,7 @@ func TestReadDamaged(t *testing.T) {
 		}
 		costs := Costs{Gap: int64(random.IntN(1 << 20)), Calls: 1 + round%3}
 		e := newChunkEnv(t, copied, costs)
-		_, err := e.read(t.Context(), t, made.refs(), func(d *ChunkData) {
+		_, err := e.read(t.Context(), t, made.refs(), func(d *chunkData) {
 			for i, want := range made.chunks {
 				if encoding, data := d.At(i); encoding != want.encoding || !bytes.Equal(data, want.data) {
 					t.Fatalf("round %d: chunk %d has other bytes", round, i)
@@ -259,7 +259,7 @@ func TestReadWrongRefs(t *testing.T) {
 		{[]uint64{9<<32 | 8}, "block " + testPrefix + ": read chunks/000010 at 0: read " + testPrefix + "/chunks/000010: file does not exist"},
 		{[]uint64{made.chunks[1].ref, made.chunks[1].ref + 1}, fmt.Sprintf("block %s: chunks/000001 at %d: a chunk goes on in the next", testPrefix, made.chunks[1].ref)},
 	} {
-		_, err := e.read(t.Context(), t, c.refs, func(*ChunkData) {})
+		_, err := e.read(t.Context(), t, c.refs, func(*chunkData) {})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%x:\n got %v\nwant %s", c.refs, err, c.want)
 		}
@@ -277,7 +277,7 @@ func TestReadOtherFile(t *testing.T) {
 		s.add(1, []byte("data"))
 		s.segments[0][change[0]] = byte(change[1])
 		e := newChunkEnv(t, s, Costs{Calls: 1})
-		_, err := e.read(t.Context(), t, s.refs(), func(*ChunkData) {})
+		_, err := e.read(t.Context(), t, s.refs(), func(*chunkData) {})
 		if err == nil || err.Error() != "block "+testPrefix+": chunks/000001 at 0: "+want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -289,7 +289,7 @@ func TestReadClosedBlock(t *testing.T) {
 	made := randomChunks(rand.New(rand.NewPCG(6, 1)), 30)
 	e := newChunkEnv(t, made, Costs{Calls: 1})
 	e.block.Close()
-	if _, err := e.read(t.Context(), t, made.refs(), func(*ChunkData) {}); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), testPrefix) {
+	if _, err := e.read(t.Context(), t, made.refs(), func(*chunkData) {}); !errors.Is(err, errClosed) || !strings.Contains(err.Error(), testPrefix) {
 		t.Errorf("got %v, want that the block is closed", err)
 	}
 }

@@ -95,7 +95,7 @@ func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
 		return nil, errStale{"it belongs to another index"}
 	}
 	paged, memory := int64(be.Uint64(b[40:])), int64(be.Uint64(b[48:]))
-	pages := (paged + PageSize - 1) >> pageBits
+	pages := (paged + pageSize - 1) >> pageBits
 	if paged < 0 || memory < 0 || memory > maxMemoryPart || paged > info.Size() || paged+memory+4*pages+footerBytes != info.Size() {
 		return nil, errStale{"its parts do not add up to its size"}
 	}
@@ -192,17 +192,17 @@ func createLocal(path string) (*localWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &localWriter{path: path, f: f, page: make([]byte, 0, PageSize)}, nil
+	return &localWriter{path: path, f: f, page: make([]byte, 0, pageSize)}, nil
 }
 
 // write appends b to the pages.
 func (w *localWriter) write(b []byte) error {
 	w.n += int64(len(b))
 	for len(b) > 0 {
-		k := min(len(b), PageSize-len(w.page))
+		k := min(len(b), pageSize-len(w.page))
 		w.page = append(w.page, b[:k]...)
 		b = b[k:]
-		if len(w.page) == PageSize {
+		if len(w.page) == pageSize {
 			if err := w.flush(); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func (w *localWriter) pad() error {
 	if len(w.page) == 0 {
 		return nil
 	}
-	return w.write(make([]byte, PageSize-len(w.page)))
+	return w.write(make([]byte, pageSize-len(w.page)))
 }
 
 func (w *localWriter) flush() error {

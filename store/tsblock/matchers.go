@@ -295,7 +295,7 @@ func (v *valueSearch) find(ctx context.Context, r *Reader, value string) (bool, 
 	case run < 0:
 		return false, nil
 	case v.run < 0:
-		v.table, v.run = r.walkTable(v.name, run, slab.Postings, PageSize), run
+		v.table, v.run = r.walkTable(v.name, run, slab.Postings, pageSize), run
 	case run != v.run:
 		v.table.jump(v.name, run)
 		v.run, v.have = run, false

@@ -21,14 +21,14 @@ type Meta struct {
 	MinTime int64 `json:"minTime"`
 	MaxTime int64 `json:"maxTime"`
 
-	Stats      MetaStats      `json:"stats"`
-	Compaction MetaCompaction `json:"compaction"`
+	Stats      metaStats      `json:"stats"`
+	Compaction metaCompaction `json:"compaction"`
 	Version    int            `json:"version"` // of meta.json: 1
-	Thanos     MetaThanos     `json:"thanos"`  // zero for blocks written by Prometheus
+	Thanos     metaThanos     `json:"thanos"`  // zero for blocks written by Prometheus
 }
 
-// MetaStats are counts of a block's contents.
-type MetaStats struct {
+// metaStats are counts of a block's contents.
+type metaStats struct {
 	NumSamples          uint64 `json:"numSamples"`
 	NumFloatSamples     uint64 `json:"numFloatSamples"`
 	NumHistogramSamples uint64 `json:"numHistogramSamples"`
@@ -37,8 +37,8 @@ type MetaStats struct {
 	NumTombstones       uint64 `json:"numTombstones"`
 }
 
-// MetaCompaction describes the origin of a block.
-type MetaCompaction struct {
+// metaCompaction describes the origin of a block.
+type metaCompaction struct {
 	Level     int         `json:"level"`
 	Sources   []ulid.ULID `json:"sources"`
 	Deletable bool        `json:"deletable"`
@@ -51,8 +51,8 @@ type MetaCompaction struct {
 	Hints  []string `json:"hints"`
 }
 
-// MetaThanos is the section that Thanos and Mimir add.
-type MetaThanos struct {
+// metaThanos is the section that Thanos and Mimir add.
+type metaThanos struct {
 	Version int `json:"version"`
 
 	// Labels are the external labels: they apply to every series of the block and are not in its index.

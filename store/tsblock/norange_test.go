@@ -22,13 +22,13 @@ func (b rangeless) Attributes(context.Context, string) (struct{ Size int64 }, er
 // TestNoRange reads ranges from a bucket that returns whole objects: none of their bytes is used.
 func TestNoRange(t *testing.T) {
 	s := Bucket[struct{ Size int64 }](rangeless{"0123456789"})
-	for off, want := range map[int64]error{0: ErrNoRange, 4: ErrNoRange} {
+	for off, want := range map[int64]error{0: errNoRange, 4: errNoRange} {
 		dst := make([]byte, 6)
 		if n, err := s.ReadRange(t.Context(), "x", off, dst); n != 0 || !errors.Is(err, want) {
 			t.Errorf("at %d: %d bytes, %v", off, n, err)
 		}
 	}
-	for off, want := range map[int64]error{0: ErrObjectEnd, 4: ErrNoRange, 9: ErrNoRange} { // the last range is beyond the end
+	for off, want := range map[int64]error{0: ErrObjectEnd, 4: errNoRange, 9: errNoRange} { // the last range is beyond the end
 		if n, err := s.ReadRange(t.Context(), "x", off, make([]byte, 20)); !errors.Is(err, want) || n != 0 && off > 0 {
 			t.Errorf("20 bytes at %d: %d bytes, %v", off, n, err)
 		}

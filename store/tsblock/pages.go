@@ -95,7 +95,7 @@ func (s *pageSet) load(ctx context.Context) error {
 	}
 	s.pins = slices.CompactFunc(s.pins, func(a, b pin) bool { return a.page == b.page })
 	s.at = 0
-	if more := int64(len(s.pins))*PageSize - s.held; more > 0 {
+	if more := int64(len(s.pins))*pageSize - s.held; more > 0 {
 		if err := s.reader.account.reserve(s.what, more); err != nil {
 			clear(s.pins)
 			s.pins = s.pins[:0]
@@ -162,7 +162,7 @@ func (s *pageSet) fetch(ctx context.Context) error {
 		runs = append(runs, run{first: p.page, last: p.page, from: i, to: i + 1})
 	}
 	// Pages in flight are charged too.
-	largest := int64(PageSize)
+	largest := int64(pageSize)
 	for i := range runs {
 		if runs[i].last > runs[i].first {
 			largest = max(largest, s.reader.block.options.Pool.Size(int(runs[i].bytes(s.file))))
@@ -249,7 +249,7 @@ func (s *pageSet) fetchRun(ctx context.Context, r *run) {
 		data := whole
 		if r.first < r.last {
 			at := int(p-r.first) << pageBits
-			data = append(make([]byte, 0, min(PageSize, len(whole)-at)), whole[at:min(at+PageSize, len(whole))]...)
+			data = append(make([]byte, 0, min(pageSize, len(whole)-at)), whole[at:min(at+pageSize, len(whole))]...)
 		}
 		s.reader.block.options.Cache.pages.Set(s.key(p), data)
 		caches.set(object, p, data)
@@ -281,9 +281,9 @@ func (s *pageSet) readChecked(ctx context.Context, dst []byte, off int64) error 
 	if err := s.file.read(ctx, dst, off); err != nil || s.file.sums == nil {
 		return err
 	}
-	for n := 0; n < len(dst); n += PageSize {
+	for n := 0; n < len(dst); n += pageSize {
 		at := off + int64(n)
-		if crc32c.Checksum(dst[n:min(n+PageSize, len(dst))]) != s.file.sums[at>>pageBits] {
+		if crc32c.Checksum(dst[n:min(n+pageSize, len(dst))]) != s.file.sums[at>>pageBits] {
 			return s.reader.block.corrupt(s.file.name, at, badChecksum)
 		}
 	}
@@ -344,14 +344,14 @@ func (s *pageSet) view(ctx context.Context, off int64, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := int(off & (PageSize - 1))
+	in := int(off & (pageSize - 1))
 	if in+n <= len(data) {
 		return data[in : in+n : in+n], nil
 	}
 	if err := s.grow(n); err != nil {
 		return nil, err
 	}
-	if n > 2*PageSize {
+	if n > 2*pageSize {
 		s.request(off, int64(n))
 		if err := s.load(ctx); err != nil {
 			return nil, err
@@ -363,7 +363,7 @@ func (s *pageSet) view(ctx context.Context, off int64, n int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		data = data[off&(PageSize-1):]
+		data = data[off&(pageSize-1):]
 		data = data[:min(len(data), n-len(s.span))]
 		s.span = append(s.span, data...)
 		off += int64(len(data))
@@ -423,7 +423,7 @@ func (w *walk) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	in := w.pos & (PageSize - 1)
+	in := w.pos & (pageSize - 1)
 	if in >= int64(len(data)) {
 		return w.set.reader.block.corrupt(w.set.file.name, w.pos, endsEarly)
 	}

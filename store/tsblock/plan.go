@@ -2,28 +2,28 @@ package tsblock
 
 // Default bounds of a plan.
 const (
-	// DefaultMaxRange is small enough to spread a large read over several calls, and large enough to be worth
+	// defaultMaxRange is small enough to spread a large read over several calls, and large enough to be worth
 	// a call.
-	DefaultMaxRange = 8 << 20
+	defaultMaxRange = 8 << 20
 
-	// DefaultEstimate is the number of bytes read for a chunk whose end is unknown: Prometheus ends chunks at
+	// defaultEstimate is the number of bytes read for a chunk whose end is unknown: Prometheus ends chunks at
 	// about one kilobyte.
-	DefaultEstimate = 4 << 10
+	defaultEstimate = 4 << 10
 
 	minEstimate = 16 // more than the parts of a chunk besides its data
 )
 
 // PlanOptions control how chunk references become ranges. The zero value selects the defaults.
 type PlanOptions struct {
-	// Gap is the maximum distance of chunks that are read together. Default: DefaultGap; negative: chunks
+	// Gap is the maximum distance of chunks that are read together. Default: defaultGap; negative: chunks
 	// must be adjacent.
 	Gap int64
 
-	// MaxRange is the maximum length of a range, unless one chunk is longer. Default: DefaultMaxRange.
+	// MaxRange is the maximum length of a range, unless one chunk is longer. Default: defaultMaxRange.
 	MaxRange int64
 
 	// Estimate is the assumed length of a chunk that no other chunk follows closely. Default:
-	// DefaultEstimate.
+	// defaultEstimate.
 	Estimate int64
 
 	// SegmentSizes are the lengths of the chunk files by segment number, as far as they are known; 0
@@ -33,13 +33,13 @@ type PlanOptions struct {
 
 func (o *PlanOptions) defaults() {
 	if o.Gap == 0 {
-		o.Gap = DefaultGap
+		o.Gap = defaultGap
 	}
 	if o.MaxRange <= 0 {
-		o.MaxRange = DefaultMaxRange
+		o.MaxRange = defaultMaxRange
 	}
 	if o.Estimate <= 0 {
-		o.Estimate = DefaultEstimate
+		o.Estimate = defaultEstimate
 	}
 	o.Gap, o.Estimate = max(o.Gap, 0), max(o.Estimate, minEstimate)
 }

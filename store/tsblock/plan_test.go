@@ -113,7 +113,7 @@ func TestPlanProperties(t *testing.T) {
 func TestPlanAppends(t *testing.T) {
 	dst := []Range{{Len: 1}}
 	p, err := PlanChunks(dst, []uint64{8, 100}, PlanOptions{})
-	if err != nil || len(p.Ranges) != 2 || p.Ranges[0] != dst[0] || p.Bytes != 100+DefaultEstimate {
+	if err != nil || len(p.Ranges) != 2 || p.Ranges[0] != dst[0] || p.Bytes != 100+defaultEstimate {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

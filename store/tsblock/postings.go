@@ -15,10 +15,10 @@ import (
 // are valid until their Reader is closed, and can be iterated once.
 type Postings struct {
 	root  stream // nil: empty
-	at    uint32
+	at    uint32 // the current reference
 	begun bool
 	ended bool
-	most  int
+	most  int // an upper bound of the number of references
 }
 
 // A stream is a set of references.
@@ -28,10 +28,10 @@ type stream interface {
 	seek(ref uint32) (uint32, bool)
 }
 
-// Next advances to the next reference and reports whether there is one. It does not allocate.
-func (p *Postings) Next() bool {
+// next advances to the next reference and reports whether there is one. It does not allocate.
+func (p *Postings) next() bool {
 	if !p.begun {
-		return p.Seek(0)
+		return p.seek(0)
 	}
 	if p.at == math.MaxUint32 {
 		p.ended = true
@@ -39,9 +39,9 @@ func (p *Postings) Next() bool {
 	return !p.ended && p.find(p.at+1)
 }
 
-// Seek advances to the first reference that is not less than ref, unless the current one satisfies that, and
+// seek advances to the first reference that is not less than ref, unless the current one satisfies that, and
 // reports whether there is one. It does not allocate.
-func (p *Postings) Seek(ref uint32) bool {
+func (p *Postings) seek(ref uint32) bool {
 	if p.ended || p.begun && p.at >= ref {
 		return !p.ended
 	}
@@ -58,12 +58,6 @@ func (p *Postings) find(ref uint32) bool {
 	p.at, p.ended = at, !ok
 	return ok
 }
-
-// At returns the current reference.
-func (p *Postings) At() uint32 { return p.at }
-
-// Most returns an upper bound of the number of references.
-func (p *Postings) Most() int { return p.most }
 
 // A list is a set of references in memory.
 type list struct {
@@ -286,8 +280,8 @@ func (r *Reader) recordPostings(p *Postings) (*Postings, error) {
 	if k.series, err = room(r, k.series, knownRefs); err != nil {
 		return nil, err
 	}
-	for p.Next() {
-		k.series = append(k.series, knownPart{number: p.At()})
+	for p.next() {
+		k.series = append(k.series, knownPart{number: p.at})
 	}
 	k.keep(r.block)
 	counted := r.stats.Refs

@@ -114,7 +114,7 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 		if i >= pinned {
 			set.reset()
 			for pinned = i; pinned < len(ranges); pinned++ {
-				n := min(ranges[pinned].size, listPages*PageSize)
+				n := min(ranges[pinned].size, listPages*pageSize)
 				if pinned > i && len(set.pins)+int(n>>pageBits) >= listPages {
 					break
 				}
@@ -124,7 +124,7 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 				return nil, err
 			}
 		}
-		w.start(g.off, g.off+g.size, listPages*PageSize)
+		w.start(g.off, g.off+g.size, listPages*pageSize)
 		if refs, err = r.readLists(ctx, &w, g, refs); err != nil {
 			return nil, err
 		}

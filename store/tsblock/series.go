@@ -30,8 +30,8 @@ const (
 	// of the block was read.
 	chunkGuess = 1024
 
-	// DefaultBatchBytes is the default of Select.BatchBytes.
-	DefaultBatchBytes = 4 << 20
+	// defaultBatchBytes is the default of Select.BatchBytes.
+	defaultBatchBytes = 4 << 20
 )
 
 // A Select specifies which series and chunks to read.
@@ -51,7 +51,7 @@ type Select struct {
 	Deleted func(ref uint32, mint, maxt int64) bool
 
 	// BatchBytes is the planned size of a batch in bytes of chunks; a series with more is a batch alone.
-	// Default: DefaultBatchBytes.
+	// Default: defaultBatchBytes.
 	BatchBytes int64
 }
 
@@ -79,7 +79,7 @@ type SeriesReader struct {
 // as Prometheus does. Series come in the order of the index, which is that of their labels.
 func (r *Reader) Series(p *Postings, s Select) *SeriesReader {
 	if s.BatchBytes <= 0 {
-		s.BatchBytes = DefaultBatchBytes
+		s.BatchBytes = defaultBatchBytes
 	}
 	return &SeriesReader{reader: r, postings: p, query: s, size: firstWindow, mean: entryGuess}
 }
@@ -144,7 +144,7 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 		}
 		s.filter = &shardFilter{h: h, shard: s.query.Shard}
 	}
-	size := min(s.size, max(s.postings.Most(), 1))
+	size := min(s.size, max(s.postings.most, 1))
 	window, err := room(r, r.scratch.window[:0], size)
 	if err != nil {
 		return err
@@ -152,11 +152,11 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 	set := &r.scratch.index
 	set.init(r.head.index, slab.Series, &r.stats.Series)
 	for len(window) < size && len(set.pins) < windowPages {
-		if !s.postings.Next() {
+		if !s.postings.next() {
 			s.ended = true
 			break
 		}
-		ref := s.postings.At()
+		ref := s.postings.at
 		if s.filter != nil {
 			ok, err := s.filter.has(ctx, r, ref)
 			if err != nil {
@@ -173,7 +173,7 @@ func (s *SeriesReader) refill(ctx context.Context) error {
 		}
 		window = append(window, ref)
 		if _, ok := r.scratch.known.entry(ref); !ok {
-			set.request(off, min(max(s.mean, entryGuess), PageSize))
+			set.request(off, min(max(s.mean, entryGuess), pageSize))
 		}
 	}
 	r.scratch.window, s.next, s.keepApplied = window, 0, false
@@ -359,7 +359,7 @@ func (s *SeriesReader) decodeEntry(ctx context.Context, ref uint32) ([]byte, int
 	if err != nil {
 		return nil, off, err
 	}
-	data = data[off&(PageSize-1):]
+	data = data[off&(pageSize-1):]
 	length, k := uvarint(data)
 	if k <= 0 {
 		// The length may continue on the next page.

@@ -68,9 +68,9 @@ func TakeShard(ms []*labels.Matcher) (Shard, []*labels.Matcher, error) {
 	return Shard{}, ms, nil
 }
 
-// StableHash returns labels.StableHash of a label set: xxhash of all names and values, each followed by 0xff.
+// stableHash returns labels.StableHash of a label set: xxhash of all names and values, each followed by 0xff.
 // It uses scratch as a buffer, and returns it.
-func StableHash(set []Label, scratch []byte) (uint64, []byte) {
+func stableHash(set []Label, scratch []byte) (uint64, []byte) {
 	scratch = scratch[:0]
 	for _, l := range set {
 		scratch = append(scratch, l.Name...)

@@ -41,7 +41,7 @@ func TestTakeShard(t *testing.T) {
 	}
 }
 
-// FuzzStableHash compares StableHash with Prometheus' own.
+// FuzzStableHash compares stableHash with Prometheus' own.
 func FuzzStableHash(f *testing.F) {
 	f.Add("__name__", "up", "job", "x")
 	f.Add("", "", "\xff", "long"+string(make([]byte, 3000)))
@@ -49,7 +49,7 @@ func FuzzStableHash(f *testing.F) {
 		var b labels.ScratchBuilder
 		b.Add(n1, v1)
 		b.Add(n2, v2)
-		got, _ := StableHash([]Label{{n1, v1}, {n2, v2}}, nil)
+		got, _ := stableHash([]Label{{n1, v1}, {n2, v2}}, nil)
 		if want := labels.StableHash(b.Labels()); got != want {
 			t.Fatalf("%q %q %q %q: %x, want %x", n1, v1, n2, v2, got, want)
 		}

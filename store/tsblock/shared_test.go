@@ -153,8 +153,8 @@ func TestDamagedBeforeTheSharedCache(t *testing.T) {
 			for i := 0; i < len(whole); i += 1 + rng.IntN(8000) { // in most pages
 				whole[i] ^= 1
 			}
-			for at := 0; at < len(whole); at += PageSize {
-				d.shared.Set(caches.object(file), uint32(at>>pageBits), whole[at:min(at+PageSize, len(whole))])
+			for at := 0; at < len(whole); at += pageSize {
+				d.shared.Set(caches.object(file), uint32(at>>pageBits), whole[at:min(at+pageSize, len(whole))])
 			}
 		}
 		d.sharedWritten(t)

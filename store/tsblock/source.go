@@ -29,14 +29,14 @@ type Costs struct {
 // Costs of sources without a method Costs. They suit an object store over a network: a call takes as long as
 // half a megabyte.
 const (
-	DefaultGap   = 512 << 10
-	DefaultCalls = 16
+	defaultGap   = 512 << 10
+	defaultCalls = 16
 )
 
 // CostsOf returns the result of a source's method Costs() Costs, or the defaults if it has none. A source
 // that wraps another should have that method and delegate it.
 func CostsOf(s Source) Costs {
-	c := Costs{Gap: DefaultGap, Calls: DefaultCalls}
+	c := Costs{Gap: defaultGap, Calls: defaultCalls}
 	if own, ok := s.(interface{ Costs() Costs }); ok {
 		c = own.Costs()
 	}

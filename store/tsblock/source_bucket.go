@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Objects is the part of a bucket that a BucketSource requires. objstore.Bucket implements it, with A being
+// Objects is the part of a bucket that a bucketSource requires. objstore.Bucket implements it, with A being
 // objstore.ObjectAttributes: any struct with a field Size of type int64 will do.
 type Objects[A any] interface {
 	// GetRange returns a reader of length bytes of the object from off, or of fewer if the object ends
@@ -18,23 +18,23 @@ type Objects[A any] interface {
 	Attributes(ctx context.Context, name string) (A, error)
 }
 
-// A BucketSource reads objects of a bucket by ranges. A call of ReadRange makes one call of GetRange.
-type BucketSource[A any] struct {
+// A bucketSource reads objects of a bucket by ranges. A call of ReadRange makes one call of GetRange.
+type bucketSource[A any] struct {
 	objects Objects[A]
 	size    []int // index of the field Size of A
 	costs   Costs
 	probes  sync.Pool // of *[1]byte
 }
 
-var _ Source = (*BucketSource[struct{ Size int64 }])(nil)
+var _ Source = (*bucketSource[struct{ Size int64 }])(nil)
 
 // Bucket returns a source of a bucket's objects, with the default costs, which suit a network.
-func Bucket[A any](b Objects[A]) *BucketSource[A] {
-	return BucketWithCosts(b, Costs{Gap: DefaultGap, Calls: DefaultCalls})
+func Bucket[A any](b Objects[A]) *bucketSource[A] {
+	return bucketWithCosts(b, Costs{Gap: defaultGap, Calls: defaultCalls})
 }
 
-// BucketWithCosts returns a source of a bucket's objects.
-func BucketWithCosts[A any](b Objects[A], c Costs) *BucketSource[A] {
+// bucketWithCosts returns a source of a bucket's objects.
+func bucketWithCosts[A any](b Objects[A], c Costs) *bucketSource[A] {
 	t := reflect.TypeFor[A]()
 	if t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("BUG: attributes of objects are a %s, which has no size", t))
@@ -43,14 +43,14 @@ func BucketWithCosts[A any](b Objects[A], c Costs) *BucketSource[A] {
 	if !ok || size.Type.Kind() != reflect.Int64 {
 		panic(fmt.Sprintf("BUG: attributes of objects are a %s, which has no size", t))
 	}
-	return &BucketSource[A]{objects: b, size: size.Index, costs: c}
+	return &bucketSource[A]{objects: b, size: size.Index, costs: c}
 }
 
 // Costs returns the costs of reading from the bucket.
-func (s *BucketSource[A]) Costs() Costs { return s.costs }
+func (s *bucketSource[A]) Costs() Costs { return s.costs }
 
 // ReadRange implements Source.
-func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
+func (s *bucketSource[A]) ReadRange(ctx context.Context, name string, off int64, dst []byte) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil
 	}
@@ -63,7 +63,7 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 	closed := r.Close()
 	switch {
 	case more:
-		return 0, ErrNoRange
+		return 0, errNoRange
 	case n == len(dst):
 		return n, nil // all bytes arrived: an error of Close does not matter
 	case err != io.EOF: //nolint:errorlint // wrapped, it is an error of reading and no end
@@ -80,7 +80,7 @@ func (s *BucketSource[A]) ReadRange(ctx context.Context, name string, off int64,
 }
 
 // checkTail compares the size of an object with the end of a response that is shorter than its range.
-func (s *BucketSource[A]) checkTail(ctx context.Context, name string, off int64, n int) (int, error) {
+func (s *bucketSource[A]) checkTail(ctx context.Context, name string, off int64, n int) (int, error) {
 	size, err := s.Size(ctx, name)
 	switch {
 	case err != nil:
@@ -88,13 +88,13 @@ func (s *BucketSource[A]) checkTail(ctx context.Context, name string, off int64,
 	case size == off+int64(n):
 		return n, ErrObjectEnd
 	case size == int64(n):
-		return 0, ErrNoRange
+		return 0, errNoRange
 	}
-	return 0, ErrTruncated
+	return 0, errTruncated
 }
 
 // continues reports whether a response has a byte after its range.
-func (s *BucketSource[A]) continues(r io.Reader) bool {
+func (s *bucketSource[A]) continues(r io.Reader) bool {
 	probe, _ := s.probes.Get().(*[1]byte)
 	if probe == nil {
 		probe = new([1]byte)
@@ -118,7 +118,7 @@ func fill(r io.Reader, dst []byte) (n int, err error) {
 		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = ErrTruncated
+		err = errTruncated
 	}
 	return n, err
 }
@@ -126,16 +126,16 @@ func fill(r io.Reader, dst []byte) (n int, err error) {
 // maxIdle bounds consecutive reads of a body that return neither bytes nor an error.
 const maxIdle = 100
 
-// ErrTruncated reports that a response of the bucket ended before its announced length. It is not the end of the
+// errTruncated reports that a response of the bucket ended before its announced length. It is not the end of the
 // object.
-var ErrTruncated = errors.New("the bucket's response ended early")
+var errTruncated = errors.New("the bucket's response ended early")
 
-// ErrNoRange reports that a bucket returned more bytes than the range, like servers and proxies that ignore
+// errNoRange reports that a bucket returned more bytes than the range, like servers and proxies that ignore
 // ranges and return the whole object: the bytes are those of its beginning.
-var ErrNoRange = errors.New("the response is longer than the requested range: the bucket, or a proxy before it, ignores ranges")
+var errNoRange = errors.New("the response is longer than the requested range: the bucket, or a proxy before it, ignores ranges")
 
 // Size implements Source.
-func (s *BucketSource[A]) Size(ctx context.Context, name string) (int64, error) {
+func (s *bucketSource[A]) Size(ctx context.Context, name string) (int64, error) {
 	a, err := s.objects.Attributes(ctx, name)
 	if err != nil {
 		return 0, err

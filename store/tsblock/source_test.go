@@ -113,8 +113,8 @@ func TestBucketBrokenStream(t *testing.T) {
 	}{
 		"closing fails":    {brokenStream{closed: errInjected}, errInjected},
 		"reading fails":    {brokenStream{read: errInjected}, errInjected},
-		"it is cut off":    {brokenStream{read: io.ErrUnexpectedEOF}, ErrTruncated},
-		"cut, wrapped":     {brokenStream{read: fmt.Errorf("body: %w", io.ErrUnexpectedEOF)}, ErrTruncated},
+		"it is cut off":    {brokenStream{read: io.ErrUnexpectedEOF}, errTruncated},
+		"cut, wrapped":     {brokenStream{read: fmt.Errorf("body: %w", io.ErrUnexpectedEOF)}, errTruncated},
 		"the object ends":  {brokenStream{}, ErrObjectEnd},
 		"an end, wrapped":  {brokenStream{read: errWrappedEOF}, errWrappedEOF},
 		"the context ends": {brokenStream{end: func() { cancel(fs.ErrClosed) }}, fs.ErrClosed},
@@ -271,16 +271,16 @@ func descriptors(t *testing.T) int {
 }
 
 func TestCostsOf(t *testing.T) {
-	if got := CostsOf(struct{ Source }{}); got != (Costs{DefaultGap, DefaultCalls}) {
+	if got := CostsOf(struct{ Source }{}); got != (Costs{defaultGap, defaultCalls}) {
 		t.Errorf("default: %+v", got)
 	}
 	if got := CostsOf(&faultySource{costs: Costs{Gap: -1}}); got != (Costs{0, 1}) {
 		t.Errorf("bounded: %+v", got)
 	}
-	if got := CostsOf(Dir("")); got.Calls != 1 || got.Gap >= DefaultGap {
+	if got := CostsOf(Dir("")); got.Calls != 1 || got.Gap >= defaultGap {
 		t.Errorf("directory: %+v", got)
 	}
-	if got := CostsOf(BucketWithCosts[objstore.ObjectAttributes](nil, Costs{Gap: 3, Calls: 4})); got != (Costs{3, 4}) {
+	if got := CostsOf(bucketWithCosts[objstore.ObjectAttributes](nil, Costs{Gap: 3, Calls: 4})); got != (Costs{3, 4}) {
 		t.Errorf("bucket: %+v", got)
 	}
 }

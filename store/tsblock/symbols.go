@@ -100,7 +100,7 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 	set.init(h.file, slab.Series, &r.stats.Symbols)
 	defer set.reset()
 	w := walk{set: set}
-	w.start(0, h.symbolEnd, PageSize)
+	w.start(0, h.symbolEnd, pageSize)
 	pinned := 0 // number of symbols whose pages are pinned
 	at := uint64(1) << 63
 	for i, o := range s.order {

@@ -10,7 +10,7 @@ import (
 )
 
 // tableAhead is the read-ahead in the table where many values are read.
-const tableAhead = 16 * PageSize
+const tableAhead = 16 * pageSize
 
 // A tableWalk iterates over the values of a label name, from the start of a run.
 type tableWalk struct {

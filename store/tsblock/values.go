@@ -210,8 +210,8 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		return nil, err
 	}
 	refs := refsIn(buffer)
-	for p.Next() {
-		refs = append(refs, p.At())
+	for p.next() {
+		refs = append(refs, p.at)
 	}
 	err = r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, off, size int64) (bool, error) {
 		if !own.matches(value) {
