@@ -48,7 +48,7 @@ type route struct {
 
 // New returns an API.
 func New(o Options) (*API, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	a := &API{o: o.restricted().withDefaults()}
@@ -102,10 +102,10 @@ func (a *API) Endpoints() []Endpoint {
 	return all
 }
 
-// Stats returns the state of the queues of requests that compute a response, and in front of the storage.
-func (a *API) Stats() GateStats {
+// stats returns the state of the queues of requests that compute a response, and in front of the storage.
+func (a *API) stats() gateStats {
 	s, e := a.gate.stats(), a.evaluating.stats()
-	return GateStats{Running: s.Running, Queued: s.Queued + e.Queued, Refused: s.Refused + e.Refused}
+	return gateStats{Running: s.Running, Queued: s.Queued + e.Queued, Refused: s.Refused + e.Refused}
 }
 
 // A call is a request being served. It is reused with its buffer and encoder.

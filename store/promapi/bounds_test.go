@@ -226,7 +226,7 @@ func TestTruncate(t *testing.T) {
 // TestErrorTypes has the type and the status of each error, also wrapped.
 func TestErrorTypes(t *testing.T) {
 	for typ, want := range map[ErrorType]int{BadData: 400, Execution: 422, Canceled: 499, Timeout: 503, Unavailable: 503, NotFound: 404, NotAcceptable: 406, Internal: 500, "x": 500} {
-		if got := typ.Status(); got != want {
+		if got := typ.status(); got != want {
 			t.Errorf("%s has status %d", typ, got)
 		}
 	}

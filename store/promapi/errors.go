@@ -29,8 +29,8 @@ const (
 // statusClientClosed is the status that nginx logs for a client that disconnected before its response.
 const statusClientClosed = 499
 
-// Status returns the HTTP status of an error type.
-func (t ErrorType) Status() int {
+// status returns the HTTP status of an error type.
+func (t ErrorType) status() int {
 	switch t {
 	case BadData:
 		return http.StatusBadRequest
@@ -76,7 +76,7 @@ func (e *Error) status() int {
 	if e.Status != 0 {
 		return e.Status
 	}
-	return e.Type.Status()
+	return e.Type.status()
 }
 
 // badParam returns the error of an invalid parameter.

@@ -85,14 +85,14 @@ func (g *gate) release() {
 	g.running--
 }
 
-// GateStats is the state of the queue in front of the storage.
-type GateStats struct {
+// gateStats is the state of the queue in front of the storage.
+type gateStats struct {
 	Running, Queued int
 	Refused         uint64 // requests that found the queue full, since the start
 }
 
-func (g *gate) stats() GateStats {
+func (g *gate) stats() gateStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return GateStats{Running: g.running, Queued: len(g.queue), Refused: g.refused}
+	return gateStats{Running: g.running, Queued: len(g.queue), Refused: g.refused}
 }

@@ -49,7 +49,7 @@ func TestGate(t *testing.T) {
 		if _, ok := errors.AsType[promql.ErrQueryTimeout](errs[1]); !ok || errs[1].Error() != "query timed out in query queue" {
 			t.Errorf("out of time: %v", errs[1])
 		}
-		if s := g.stats(); s != (GateStats{Running: 2, Queued: 1, Refused: 1}) {
+		if s := g.stats(); s != (gateStats{Running: 2, Queued: 1, Refused: 1}) {
 			t.Errorf("two run and one waits, but the gate says %+v", s)
 		}
 		g.release()
@@ -59,7 +59,7 @@ func TestGate(t *testing.T) {
 		}
 		g.release()
 		g.release()
-		if s := g.stats(); s != (GateStats{Refused: 1}) {
+		if s := g.stats(); s != (gateStats{Refused: 1}) {
 			t.Errorf("all left, but the gate says %+v", s)
 		}
 	})

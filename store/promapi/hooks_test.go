@@ -326,8 +326,8 @@ func TestBodyLengths(t *testing.T) {
 		code       int
 	}{
 		{"query", form, nil, 4<<20 + 1, http.StatusRequestEntityTooLarge},
-		{"read", packed, nil, promapi.DefaultMaxBody + 1, http.StatusRequestEntityTooLarge},
-		{"read", packed, binary.AppendUvarint(make([]byte, 0, 10), promapi.DefaultMaxBody+1)[:10], 1 << 20, http.StatusBadRequest},
+		{"read", packed, nil, 10<<20 + 1, http.StatusRequestEntityTooLarge},
+		{"read", packed, binary.AppendUvarint(make([]byte, 0, 10), 10<<20+1)[:10], 1 << 20, http.StatusBadRequest},
 		{"read", packed, bytes.Repeat([]byte{0xff}, 10), 1 << 20, http.StatusBadRequest},
 	} {
 		if w := post(c.path, c.kind, &testBody{t, c.first}, c.length); w.Code != c.code {

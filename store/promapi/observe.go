@@ -1,10 +1,6 @@
 package promapi
 
-import (
-	"context"
-	"net/http"
-	"time"
-)
+import "time"
 
 // An Observation describes a finished request.
 type Observation struct {
@@ -33,7 +29,3 @@ type Observation struct {
 	Queued   time.Duration // time in the queue and in Admit
 	Duration time.Duration // from the request's header to the last byte of the response
 }
-
-// An ObserveFunc is called after the response to each request. It may keep the observation. The context is
-// Admit's if the request was admitted.
-type ObserveFunc func(context.Context, *http.Request, *Observation)

@@ -98,11 +98,22 @@ type Options struct {
 	Now      func() time.Time      // default time.Now
 	Log      *slog.Logger          // default: none
 	Panics   *report.Reporter      // logs and counts requests that panic; nil: they only fail
-	Admit    AdmitFunc             // default: every request is admitted
-	Observe  ObserveFunc           // default: none
-	Explain  ExplainFunc           // default: explain is ignored
 	Classify func(error) ErrorType // returns the type of an error of the storage; "": the default
 	Features Features              // of PromQL, beyond those of a Prometheus without flags
+
+	// Admit, if not nil, is called once for each request that reads the storage, after its parameters were parsed and it
+	// has its turn. The storage is read with the returned context, which may carry a tenant or a memory budget. The
+	// returned function is called once, when the storage is closed and the response is encoded, or written if it does not
+	// fit into ResponseBytes. An error is sent as the response, of type Unavailable unless Error or Classify determine another.
+	Admit func(context.Context, *http.Request) (context.Context, func(), error)
+
+	// Observe, if not nil, is called after the response to each request. It may keep the observation. The context is
+	// Admit's if the request was admitted.
+	Observe func(context.Context, *http.Request, *Observation)
+
+	// Explain, if not nil, appends a JSON value that describes how a request was served. Responses to requests with
+	// explain=1 contain it as field explain beside data. The context is Admit's.
+	Explain func(ctx context.Context, dst []byte) []byte
 
 	// Waiting returns the name of the resource that a timed-out request was waiting for, or "". The context
 	// is Admit's.
@@ -123,54 +134,36 @@ type Options struct {
 	Retry func(context.Context, error) RetryMode
 }
 
-// An AdmitFunc is called once for each request that reads the storage, after its parameters were parsed and
-// it has its turn. The storage is read with the returned context, which may carry a tenant or a memory
-// budget. The returned function is called once, when the storage is closed and the response is encoded, or
-// written if it does not fit into ResponseBytes. An error is sent as the response, of type Unavailable unless
-// Error or Classify determine another.
-type AdmitFunc func(context.Context, *http.Request) (context.Context, func(), error)
-
 // A PrepareFunc evaluates parameters of a query that Prometheus' API does not have. The step of an instant query
 // is 0. The storage is read with a context derived from the returned one. If lookback is not 0, it is the lookback
 // delta of a query that states none. An error is sent as the response, of type BadData.
 type PrepareFunc func(ctx context.Context, form url.Values, step time.Duration) (_ context.Context, lookback time.Duration, err error)
 
-// An ExplainFunc appends a JSON value that describes how a request was served. Responses to requests with
-// explain=1 contain it as field explain beside data. The context is Admit's.
-type ExplainFunc func(ctx context.Context, dst []byte) []byte
-
-// Default values of Options.
+// Defaults of Options.
 const (
-	DefaultTimeout       = 2 * time.Minute
-	DefaultMaxSamples    = 50_000_000
 	DefaultLookback      = 5 * time.Minute
-	DefaultMaxConcurrent = 20
-	DefaultMaxQueued     = 1000
-	DefaultMaxBody       = 10 << 20
-	DefaultMaxResponse   = 256 << 20
-	DefaultReadFrame     = 1 << 20
 	DefaultResponseBytes = 64 << 20
-	DefaultWriteTimeout  = 30 * time.Second
-	DefaultPrefix        = "/api/v1"
+
+	defaultSamples = 50_000_000
 )
 
 // withDefaults returns the options with defaults for missing values.
 func (o Options) withDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.MaxSamples = cmp.Or(o.MaxSamples, DefaultMaxSamples)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
+	o.MaxSamples = cmp.Or(o.MaxSamples, defaultSamples)
 	o.LookbackDelta = cmp.Or(o.LookbackDelta, DefaultLookback)
-	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, DefaultMaxConcurrent)
-	o.MaxQueued = cmp.Or(o.MaxQueued, DefaultMaxQueued)
-	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
-	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
+	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, 20)
+	o.MaxQueued = cmp.Or(o.MaxQueued, 1000)
+	o.MaxBody = cmp.Or(o.MaxBody, 10<<20)
+	o.MaxResponse = cmp.Or(o.MaxResponse, 256<<20)
 	o.ResponseBytes = cmp.Or(o.ResponseBytes, DefaultResponseBytes)
 	if o.Responses == nil {
 		o.Responses = NewResponseBudget(o.ResponseBytes)
 	}
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
-	o.ReadSamples = cmp.Or(o.ReadSamples, DefaultMaxSamples)
-	o.ReadFrame = cmp.Or(o.ReadFrame, DefaultReadFrame)
-	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
+	o.ReadSamples = cmp.Or(o.ReadSamples, defaultSamples)
+	o.ReadFrame = cmp.Or(o.ReadFrame, 1<<20)
+	o.Prefix = cmp.Or(o.Prefix, "/api/v1")
 	o.MaxEvaluating = cmp.Or(o.MaxEvaluating, o.MaxConcurrent)
 	if o.Background == nil {
 		o.Background = func(f func()) { f() }
@@ -231,8 +224,8 @@ func (o *Options) engine(samples int, registerer prometheus.Registerer) promql.Q
 	})
 }
 
-// Validate returns an error if the options are invalid. Defaults need not be filled in.
-func (o Options) Validate() error {
+// validate returns an error if the options are invalid. Defaults need not be filled in.
+func (o Options) validate() error {
 	if o.Queryable == nil {
 		return errors.New("an API needs a Queryable")
 	}
@@ -258,7 +251,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if o.Prefix != "" && (!strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/")) {
-		return fmt.Errorf("prefix is %q, want a path like %s", o.Prefix, DefaultPrefix)
+		return fmt.Errorf("prefix is %q, want a path like /api/v1", o.Prefix)
 	}
 	return nil
 }

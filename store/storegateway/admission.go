@@ -32,7 +32,7 @@ const (
 )
 
 // Admit blocks until the gate grants the bytes that the request needs, and returns a query, which the caller
-// closes. It fails with a *QueueError after Options.QueueTimeout, and with slab.ErrQueueFull if the queue of
+// closes. It fails with a *queueError after Options.QueueTimeout, and with slab.ErrQueueFull if the queue of
 // the tenant or client is full.
 func (g *Gateway) Admit(ctx context.Context, a Admission) (*Query, error) {
 	return g.admit(ctx, a, g.ask(a))
@@ -90,7 +90,7 @@ const lightQueries = 8
 
 // admit blocks until the gate grants the bytes of ask.
 func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.AdmitOptions) (*Query, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &QueueError{g.options.QueueTimeout})
+	wait, cancel := context.WithTimeoutCause(ctx, g.options.QueueTimeout, &queueError{g.options.QueueTimeout})
 	defer cancel()
 	quota, err := g.options.Gate.AdmitFor(wait, ask)
 	if err != nil {
@@ -107,21 +107,21 @@ func (g *Gateway) admit(ctx context.Context, a Admission, ask slab.AdmitOptions)
 	return q, nil
 }
 
-// A QueueError reports that a query was not admitted in time.
-type QueueError struct{ After time.Duration }
+// A queueError reports that a query was not admitted in time.
+type queueError struct{ After time.Duration }
 
 // Error implements error. The text names the flags to raise.
-func (e *QueueError) Error() string {
+func (e *queueError) Error() string {
 	return fmt.Sprintf("the query was not admitted within %s: retry later, or raise the options queue-timeout or process-bytes", e.After)
 }
 
-// CheckTenant returns ErrNoTenant or ErrBadTenant if a request of the tenant, "" for none, cannot be served.
+// CheckTenant returns errNoTenant or ErrBadTenant if a request of the tenant, "" for none, cannot be served.
 func (g *Gateway) CheckTenant(tenant string) error {
 	switch {
 	case g.Status().Layout != blocksync.LayoutMimir:
 		return nil
 	case tenant == "":
-		return ErrNoTenant
+		return errNoTenant
 	case !blocksync.ValidTenant(tenant):
 		return ErrBadTenant
 	}
@@ -134,7 +134,7 @@ const tenantHeader = "X-Scope-OrgID"
 // Errors of CheckTenant.
 var (
 	ErrBadTenant = fmt.Errorf("%s is no name of a tenant: want up to %d letters, digits and !-_.*'()", tenantHeader, blocksync.MaxTenant)
-	ErrNoTenant  = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
+	errNoTenant  = errors.New("the bucket has tenants, and the request names none: send " + tenantHeader)
 )
 
 // RetryMode reports how to retry a request that failed before it sent any data: because the process had no free

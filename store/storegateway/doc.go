@@ -27,7 +27,7 @@
 //
 // The gate bounds the bytes of all queries and of each query. A request waits only for admission; an admitted
 // query never waits for another. A query that needs more than its quota fails with an error for which
-// [IsLimit] is true, before it reads chunks that would not fit. Labels are copies; chunks are read into slabs
+// [isLimit] is true, before it reads chunks that would not fit. Labels are copies; chunks are read into slabs
 // that the query owns and are released with it.
 //
 // # Files

@@ -20,11 +20,11 @@ type Class uint8
 
 // Classes of errors.
 const (
-	OtherError   Class = iota
+	otherError   Class = iota
 	OverLimit          // the query exceeds a limit, or its queue is full
 	Unavailable        // the bucket, the queue or the served blocks: a retry may succeed
 	CorruptBlock       // a block is damaged
-	LocalFailure       // of a local file: the disk is full or has failed
+	localFailure       // of a local file: the disk is full or has failed
 	TimedOut
 	Canceled
 )
@@ -32,21 +32,21 @@ const (
 // ClassOf returns the class of an error that a query returned.
 func ClassOf(err error) Class {
 	switch {
-	case IsLimit(err), errors.Is(err, slab.ErrQueueFull):
+	case isLimit(err), errors.Is(err, slab.ErrQueueFull):
 		return OverLimit
 	case errors.Is(err, slab.ErrShort), blocksync.IsNotFound(err),
-		is[*IncompleteError](err), is[*blocksync.BucketError](err), is[*QueueError](err):
+		is[*incompleteError](err), is[*blocksync.BucketError](err), is[*queueError](err):
 		return Unavailable
 	case is[*tsblock.CorruptError](err):
 		return CorruptBlock
 	case is[*fs.PathError](err), is[*os.LinkError](err):
-		return LocalFailure
+		return localFailure
 	case errors.Is(err, context.DeadlineExceeded):
 		return TimedOut
 	case errors.Is(err, context.Canceled):
 		return Canceled
 	}
-	return OtherError
+	return otherError
 }
 
 // is reports whether err is of type E.
@@ -59,7 +59,7 @@ func is[E error](err error) bool {
 // keep their class.
 func chunkError(b *sharedBatch, series labels.Labels, c tsblock.Chunk, err error) error {
 	id := b.stream.handle.Prefix()
-	if ClassOf(err) != OtherError || panics.Of(err) != nil {
+	if ClassOf(err) != otherError || panics.Of(err) != nil {
 		return fmt.Errorf("block %s: series %s: chunk of times %d to %d: %w", id, series, c.MinTime, c.MaxTime, err)
 	}
 	return &tsblock.CorruptError{

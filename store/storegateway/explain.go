@@ -52,9 +52,9 @@ type ExplainedUsage struct {
 	Reads   int64 `json:"reads"`
 }
 
-// Explanation describes the parts of the query that are closed. wait is the time that it waited for
+// explanation describes the parts of the query that are closed. wait is the time that it waited for
 // admission.
-func (q *Query) Explanation(wait time.Duration) Explanation {
+func (q *Query) explanation(wait time.Duration) Explanation {
 	s := q.Stats()
 	e := Explanation{
 		WaitSeconds: wait.Seconds(), AllowedBytes: s.AllowedBytes, PeakBytes: s.PeakBytes,
@@ -86,7 +86,7 @@ func explainUsage(s *tsblock.Stats) map[string]ExplainedUsage {
 
 // appendExplain appends the explanation as JSON.
 func (q *Query) appendExplain(dst []byte, wait time.Duration) []byte {
-	b, err := json.Marshal(q.Explanation(wait))
+	b, err := json.Marshal(q.explanation(wait))
 	if err != nil {
 		panic("BUG: storegateway: marshal an explanation: " + err.Error()) // it contains numbers and ids only
 	}

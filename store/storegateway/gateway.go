@@ -27,13 +27,10 @@ type Options struct {
 	Partial Partial
 }
 
-// DefaultQueueTimeout is the default of Options.QueueTimeout.
-const DefaultQueueTimeout = time.Minute
-
-// Validate sets defaults and returns an error if the options are wrong.
-func (o *Options) Validate() error {
+// validate sets defaults and returns an error if the options are wrong.
+func (o *Options) validate() error {
 	o.Partial = cmp.Or(o.Partial, PartialWarn)
-	o.QueueTimeout = cmp.Or(o.QueueTimeout, DefaultQueueTimeout)
+	o.QueueTimeout = cmp.Or(o.QueueTimeout, time.Minute)
 	errs := []error{o.Options.Validate()}
 	if o.Gate == nil {
 		errs = append(errs, errors.New("a gate is required"))
@@ -61,7 +58,7 @@ type Gateway struct {
 
 // New returns a gateway. It serves nothing before the first sync of Run.
 func New(o Options) (*Gateway, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("store gateway: %w", err)
 	}
 	blocks, err := blocksync.New(o.Options)
@@ -113,16 +110,16 @@ func (g *Gateway) checkSettled() error {
 	return g.CheckReady()
 }
 
-// An IncompleteError is the error of a request whose result would lack blocks, with PartialDeny.
-type IncompleteError struct{ Missing blocksync.Missing }
+// An incompleteError is the error of a request whose result would lack blocks, with PartialDeny.
+type incompleteError struct{ Missing blocksync.Missing }
 
 // Error names the blocks.
-func (e *IncompleteError) Error() string { return strings.Join(e.Missing.Warnings(), "\n") }
+func (e *incompleteError) Error() string { return strings.Join(e.Missing.Warnings(), "\n") }
 
 // check returns an error if blocks are missing and the gateway serves complete results only.
 func (g *Gateway) check(m blocksync.Missing) error {
 	if g.options.Partial == PartialDeny && m.Denies() {
-		return &IncompleteError{m}
+		return &incompleteError{m}
 	}
 	return nil
 }

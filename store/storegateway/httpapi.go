@@ -213,7 +213,7 @@ func (h *httpHooks) admit(ctx context.Context, r *http.Request) (context.Context
 	}
 	c := &httpCall{query: q, wait: time.Since(began)}
 	ctx = context.WithValue(ctx, httpCallKey{}, c)
-	return WithQuery(ctx, q), func() {
+	return withQuery(ctx, q), func() {
 		q.Quota().Return(purpose, bytes)
 		q.Quota().Return(slab.ResponseBytes, c.held)
 		q.Close()
@@ -261,7 +261,7 @@ func classify(err error) promapi.ErrorType {
 		return promapi.Execution
 	case Unavailable:
 		return promapi.Unavailable
-	case CorruptBlock, LocalFailure:
+	case CorruptBlock, localFailure:
 		return promapi.Internal
 	case TimedOut:
 		return promapi.Timeout
@@ -303,9 +303,9 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 		e.SetRange(o.Start.UnixMilli(), o.End.UnixMilli())
 	}
 	if o.Query != "" {
-		e.SetText(o.Query)
+		e.setText(o.Query)
 	} else {
-		e.SetText(strings.Join(o.Matchers, " "))
+		e.setText(strings.Join(o.Matchers, " "))
 	}
 	c := httpCallOf(ctx)
 	if c != nil {
@@ -327,7 +327,7 @@ func (h *httpHooks) observe(ctx context.Context, r *http.Request, o *promapi.Obs
 // waiting returns the object that a timed-out request was waiting for.
 func waiting(ctx context.Context) string {
 	if c := httpCallOf(ctx); c != nil {
-		return c.query.WaitsFor()
+		return c.query.waitsFor()
 	}
 	return ""
 }

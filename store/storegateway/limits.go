@@ -15,9 +15,6 @@ type Limits struct {
 	Duration time.Duration // from admission to the last series
 }
 
-// ErrLimit matches every *LimitError in errors.Is.
-var ErrLimit = errors.New("over a limit of the query")
-
 // A LimitError reports that a query exceeded one of its Limits.
 type LimitError struct {
 	What    string // "series", "chunks" or "duration"
@@ -33,9 +30,6 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("query %s: the query comes to %d, the limit is %d", e.What, e.Asked, e.Allowed)
 }
 
-// Is reports whether target is ErrLimit.
-func (e *LimitError) Is(target error) bool { return target == ErrLimit }
-
 // Names of limits.
 const (
 	limitSeries   = "series"
@@ -43,8 +37,8 @@ const (
 	limitDuration = "duration"
 )
 
-// IsLimit reports whether err says that a query exceeded its bytes or another limit. It is ResourceExhausted
+// isLimit reports whether err says that a query exceeded its bytes or another limit. It is ResourceExhausted
 // in gRPC and 422 in HTTP.
-func IsLimit(err error) bool {
-	return errors.Is(err, slab.ErrOverQuota) || errors.Is(err, ErrLimit)
+func isLimit(err error) bool {
+	return errors.Is(err, slab.ErrOverQuota) || is[*LimitError](err)
 }

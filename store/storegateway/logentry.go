@@ -91,8 +91,8 @@ func (e *LogEntry) SetMatchers(ms []*labels.Matcher) {
 	e.setDigest()
 }
 
-// SetText sets the text of the request to an expression or several selectors.
-func (e *LogEntry) SetText(text string) {
+// setText sets the text of the request to an expression or several selectors.
+func (e *LogEntry) setText(text string) {
 	e.matchers = append(e.matchers[:0], text...)
 	e.shape = appendWithoutStrings(e.shape[:0], text)
 	e.setDigest()

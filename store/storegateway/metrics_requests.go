@@ -134,7 +134,7 @@ func refusalOf(err error) string {
 		}
 		return ""
 	}
-	_, queued := errors.AsType[*QueueError](err)
+	_, queued := errors.AsType[*queueError](err)
 	switch {
 	case errors.Is(err, slab.ErrOverQuota):
 		return refusedQueryBytes

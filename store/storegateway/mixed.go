@@ -76,8 +76,8 @@ func limitResolution(r blocksync.Resolution, hints *storage.SelectHints) blocksy
 
 type maxResolutionKey struct{}
 
-// WithMaxResolution returns a context whose queriers read blocks of at most the resolution.
-func WithMaxResolution(ctx context.Context, r blocksync.Resolution) context.Context {
+// withMaxResolution returns a context whose queriers read blocks of at most the resolution.
+func withMaxResolution(ctx context.Context, r blocksync.Resolution) context.Context {
 	return context.WithValue(ctx, maxResolutionKey{}, r)
 }
 
@@ -105,7 +105,7 @@ func prepareResolution(ctx context.Context, text string, step, lookback time.Dur
 	if r < blocksync.FiveMinutes {
 		return ctx, 0, nil
 	}
-	return WithMaxResolution(ctx, r), lookbackOf(r, lookback), nil
+	return withMaxResolution(ctx, r), lookbackOf(r, lookback), nil
 }
 
 // lookbackOf returns the lookback delta of a query that may read blocks of a resolution, as Thanos queriers choose

@@ -59,9 +59,9 @@ func (q *Query) missingOf(t *blocksync.Tenant, mint, maxt int64, r blocksync.Res
 // A part is a selection that uses some of a query's quota.
 type part interface{ Close() }
 
-// WaitsFor returns the object of the bucket that the query waits for, or waited for when it failed. It
+// waitsFor returns the object of the bucket that the query waits for, or waited for when it failed. It
 // returns "" if there is none.
-func (q *Query) WaitsFor() string { return q.waiting.Object() }
+func (q *Query) waitsFor() string { return q.waiting.Object() }
 
 // Close closes the open selections of the query and releases its bytes. Further calls do nothing.
 func (q *Query) Close() {

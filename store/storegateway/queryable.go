@@ -21,7 +21,7 @@ import (
 // A select reads nothing before the first series of any select is needed. Chunks are planned before the first
 // is loaded: a query without room for them fails then.
 //
-// The selects of a querier share one query: that of WithQuery if the context has one, otherwise one that the
+// The selects of a querier share one query: that of withQuery if the context has one, otherwise one that the
 // first of them waits for. A select keeps labels, which are copies, and references to chunks. Chunks are
 // loaded in windows as series are iterated, most cheaply in the order of labels; a window is dropped once the
 // iteration has passed it, and loaded again if the iteration returns. Selects of a querier with the same
@@ -42,8 +42,8 @@ func (g *Gateway) QueryableExcept(tenant func(context.Context) (string, error), 
 
 type queryKey struct{}
 
-// WithQuery returns a context whose queriers read as a part of q. Closing them does not close q.
-func WithQuery(ctx context.Context, q *Query) context.Context {
+// withQuery returns a context whose queriers read as a part of q. Closing them does not close q.
+func withQuery(ctx context.Context, q *Query) context.Context {
 	return context.WithValue(ctx, queryKey{}, q)
 }
 

@@ -371,7 +371,7 @@ func (set *SeriesSet) Corrupt(c *ChunkView, reason string) error {
 // error of the interrupted read.
 func (set *SeriesSet) fail(err error) {
 	if set.ctx.Err() != nil {
-		if cause := context.Cause(set.ctx); IsLimit(cause) {
+		if cause := context.Cause(set.ctx); isLimit(cause) {
 			err = cause
 		}
 	}

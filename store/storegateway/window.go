@@ -152,7 +152,7 @@ func (w *windows) load(h *sharedBatch) error {
 	for w.bytes+h.batch.PlannedBytes() > w.most && w.dropOne() {
 	}
 	err := s.reader.LoadChunks(w.ctx, h.batch)
-	for err != nil && (IsLimit(err) || errors.Is(err, slab.ErrShort)) && w.makeRoom() {
+	for err != nil && (isLimit(err) || errors.Is(err, slab.ErrShort)) && w.makeRoom() {
 		err = s.reader.LoadChunks(w.ctx, h.batch)
 	}
 	if err != nil {

@@ -67,7 +67,7 @@ func TestWindowsOfManyBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := querier.Select(WithQuery(t.Context(), query), true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")).(*sampleSet)
+	set := querier.Select(withQuery(t.Context(), query), true, nil, labels.MustNewMatcher(labels.MatchEqual, "foo", "bar")).(*sampleSet)
 	set.read()
 	all := int64(0)
 	for _, p := range set.of.series[0].places {
@@ -110,7 +110,7 @@ func TestPlanIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx := WithQuery(t.Context(), q)
+		ctx := withQuery(t.Context(), q)
 		var walks []func() error
 		var sets []storage.SeriesSet
 		for _, value := range []string{"a.*", ".*"} {
