@@ -78,15 +78,8 @@ type ArchiveOptions struct {
 // BlockRange is the time range of a block.
 const BlockRange = localdb.BlockRange
 
-// Defaults of ArchiveOptions.
-const (
-	DefaultInterval   = 15 * time.Second
-	DefaultLocalAge   = 24 * time.Hour
-	DefaultLocalBytes = 4 << 30
-	DefaultReserve    = 16 << 20
-	DefaultRollupAge  = 400 * 24 * time.Hour
-	DefaultMaxAhead   = 24 * time.Hour
-)
+// DefaultInterval is the default of ArchiveOptions.Interval.
+const DefaultInterval = 15 * time.Second
 
 // MinMaxAhead is the minimum of MaxAhead in a gateway's configuration: smaller steps are clock corrections.
 const MinMaxAhead = time.Minute
@@ -101,28 +94,28 @@ const maxInterval = time.Minute
 // InstanceLabel is the name of the label that identifies the gateway of a series.
 const InstanceLabel = "instance"
 
-// Validate sets defaults and returns an error if o is invalid.
-func (o *ArchiveOptions) Validate() error {
+// validate sets defaults and returns an error if o is invalid.
+func (o *ArchiveOptions) validate() error {
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
 	}
 	if o.LocalAge == 0 {
-		o.LocalAge = DefaultLocalAge
+		o.LocalAge = 24 * time.Hour
 	}
 	if o.LocalBytes == 0 {
-		o.LocalBytes = DefaultLocalBytes
+		o.LocalBytes = 4 << 30
 	}
 	if o.ReserveBytes == 0 {
-		o.ReserveBytes = DefaultReserve
+		o.ReserveBytes = 16 << 20
 	}
 	if o.RollupAge == 0 {
-		o.RollupAge = DefaultRollupAge
+		o.RollupAge = 400 * 24 * time.Hour
 	}
 	if o.MaxAhead == 0 {
-		o.MaxAhead = DefaultMaxAhead
+		o.MaxAhead = 24 * time.Hour
 	}
 	if o.Retention.Delay == 0 {
-		o.Retention.Delay = DefaultRetentionDelay
+		o.Retention.Delay = 48 * time.Hour // that of Thanos' compactor; readers ignore a block earlier, Tare after an hour
 	}
 	if o.Elapsed == nil {
 		start := time.Now()
@@ -195,7 +188,7 @@ type Archive struct {
 // prevents it, by a full disk for example, the archive waits: it has no samples, and Run opens the directory at the
 // first interval at which that is possible.
 func OpenArchive(o ArchiveOptions) (*Archive, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	if o.State == nil {

@@ -146,3 +146,5 @@ func (a *Archive) each(f func(*instance) error) error {
 	}
 	return errors.Join(errs...)
 }
+
+func (o *ArchiveOptions) Validate() error { return o.validate() }

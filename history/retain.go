@@ -30,12 +30,9 @@ import (
 type BucketRetention struct {
 	Age    time.Duration // 0: no limit
 	Bytes  int64         // of blocks and rollups; 0: no limit
-	Delay  time.Duration // from the deletion mark of a block to its deletion; default DefaultRetentionDelay
+	Delay  time.Duration // from the deletion mark of a block to its deletion; default 48h
 	DryRun bool          // log the deletions without executing them
 }
-
-// DefaultRetentionDelay is that of Thanos' compactor. Readers ignore a block earlier, Tare after an hour.
-const DefaultRetentionDelay = 48 * time.Hour
 
 // MinRetentionDelay is the minimum delay after which readers have dropped a block before it is deleted.
 const MinRetentionDelay = 2 * time.Hour
