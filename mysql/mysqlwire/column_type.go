@@ -32,8 +32,6 @@ const (
 	TypeTime2      ColumnType = 0x13
 	TypeTypedArray ColumnType = 0x14 // MySQL, replication only
 	TypeVector     ColumnType = 0xF2 // MySQL 9
-	TypeInvalid    ColumnType = 0xF3
-	TypeBool       ColumnType = 0xF4 // reserved by MySQL
 	TypeJSON       ColumnType = 0xF5
 	TypeNewDecimal ColumnType = 0xF6
 	TypeEnum       ColumnType = 0xF7
@@ -53,7 +51,7 @@ var columnTypeNames = [256]string{
 	TypeLongLong: "LONGLONG", TypeInt24: "INT24", TypeDate: "DATE", TypeTime: "TIME",
 	TypeDatetime: "DATETIME", TypeYear: "YEAR", TypeNewDate: "NEWDATE", TypeVarchar: "VARCHAR",
 	TypeBit: "BIT", TypeTimestamp2: "TIMESTAMP2", TypeDatetime2: "DATETIME2", TypeTime2: "TIME2",
-	TypeTypedArray: "TYPED_ARRAY", TypeVector: "VECTOR", TypeInvalid: "INVALID", TypeBool: "BOOL",
+	TypeTypedArray: "TYPED_ARRAY", TypeVector: "VECTOR", 0xF3: "INVALID", 0xF4: "BOOL",
 	TypeJSON: "JSON", TypeNewDecimal: "NEWDECIMAL", TypeEnum: "ENUM", TypeSet: "SET",
 	TypeTinyBlob: "TINY_BLOB", TypeMediumBlob: "MEDIUM_BLOB", TypeLongBlob: "LONG_BLOB",
 	TypeBlob: "BLOB", TypeVarString: "VAR_STRING", TypeString: "STRING", TypeGeometry: "GEOMETRY",

@@ -5,7 +5,7 @@ import "strconv"
 // Command is the first byte of a message from client to server once login is done.
 type Command uint8
 
-// The commands of the protocol.
+// The commands of the protocol, but for those that are never sent and that servers show for no thread either.
 const (
 	ComSleep            Command = 0x00 // never sent; servers show it for idle threads
 	ComQuit             Command = 0x01
@@ -23,11 +23,9 @@ const (
 	ComDebug            Command = 0x0D
 	ComPing             Command = 0x0E
 	ComTime             Command = 0x0F // never sent
-	ComDelayedInsert    Command = 0x10 // never sent
 	ComChangeUser       Command = 0x11
 	ComBinlogDump       Command = 0x12
 	ComTableDump        Command = 0x13
-	ComConnectOut       Command = 0x14 // never sent
 	ComRegisterReplica  Command = 0x15
 	ComStmtPrepare      Command = 0x16
 	ComStmtExecute      Command = 0x17
@@ -36,7 +34,6 @@ const (
 	ComStmtReset        Command = 0x1A
 	ComSetOption        Command = 0x1B
 	ComStmtFetch        Command = 0x1C
-	ComDaemon           Command = 0x1D // never sent
 	ComBinlogDumpGTID   Command = 0x1E
 	ComResetConnection  Command = 0x1F
 	ComClone            Command = 0x20
@@ -53,11 +50,11 @@ var commandNames = [...]string{
 	ComFieldList: "Field List", ComCreateDB: "Create DB", ComDropDB: "Drop DB", ComRefresh: "Refresh",
 	ComShutdown: "Shutdown", ComStatistics: "Statistics", ComProcessInfo: "Processlist",
 	ComConnect: "Connect", ComProcessKill: "Kill", ComDebug: "Debug", ComPing: "Ping", ComTime: "Time",
-	ComDelayedInsert: "Delayed insert", ComChangeUser: "Change user", ComBinlogDump: "Binlog Dump",
-	ComTableDump: "Table Dump", ComConnectOut: "Connect Out", ComRegisterReplica: "Register Replica",
+	0x10: "Delayed insert", ComChangeUser: "Change user", ComBinlogDump: "Binlog Dump",
+	ComTableDump: "Table Dump", 0x14: "Connect Out", ComRegisterReplica: "Register Replica",
 	ComStmtPrepare: "Prepare", ComStmtExecute: "Execute", ComStmtSendLongData: "Long Data",
 	ComStmtClose: "Close stmt", ComStmtReset: "Reset stmt", ComSetOption: "Set option",
-	ComStmtFetch: "Fetch", ComDaemon: "Daemon", ComBinlogDumpGTID: "Binlog Dump GTID",
+	ComStmtFetch: "Fetch", 0x1D: "Daemon", ComBinlogDumpGTID: "Binlog Dump GTID",
 	ComResetConnection: "Reset Connection", ComClone: "Clone",
 }
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ErrProgress reports that a packet that starts like an ERR is MariaDB's progress report.
-var ErrProgress = errors.New("packet is a progress report")
+// errProgress reports that a packet that starts like an ERR is MariaDB's progress report.
+var errProgress = errors.New("packet is a progress report")
 
 // errnoProgress replaces the error number in a progress report.
 const errnoProgress = 0xFFFF
@@ -29,7 +29,7 @@ func NewErr(number Errno, message []byte) Err {
 	return e
 }
 
-// Decode reads an ERR packet. It returns ErrProgress for a progress report. It does not allocate.
+// Decode reads an ERR packet. It returns errProgress for a progress report. It does not allocate.
 func (e *Err) Decode(payload []byte) error {
 	const what = "err packet"
 	*e = Err{}
@@ -42,7 +42,7 @@ func (e *Err) Decode(payload []byte) error {
 		return shortIn(what)
 	}
 	if IsProgress(payload) {
-		return ErrProgress
+		return errProgress
 	}
 	if len(c.rest) > len(e.State) && c.rest[0] == '#' {
 		e.HasState = true

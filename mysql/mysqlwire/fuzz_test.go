@@ -57,12 +57,12 @@ func FuzzStateChanges(f *testing.F) {
 		defer alloctest.Bounded(t, 16<<20)()
 		var again []byte
 		n := 0
-		it := StateChanges(state)
+		it := stateChanges(state)
 		for it.Next() {
 			again = it.Change().AppendTo(again)
 			n++
 		}
-		second := StateChanges(again)
+		second := stateChanges(again)
 		for second.Next() {
 			n--
 		}

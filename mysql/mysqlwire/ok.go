@@ -83,4 +83,4 @@ func (o *OK) AppendTo(dst []byte, caps Capability) []byte {
 }
 
 // StateChanges iterates over the command's changes to the session.
-func (o *OK) StateChanges() StateChangeIter { return StateChanges(o.State) }
+func (o *OK) StateChanges() StateChangeIter { return stateChanges(o.State) }

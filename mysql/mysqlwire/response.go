@@ -24,11 +24,11 @@ const (
 )
 
 var (
-	// ErrOutOfOrder reports a wrong sequence number in a response.
-	ErrOutOfOrder = errors.New("mysql packets out of order")
+	// errOutOfOrder reports a wrong sequence number in a response.
+	errOutOfOrder = errors.New("mysql packets out of order")
 
-	// ErrUnexpectedPacket reports a packet that is invalid at its position in a response.
-	ErrUnexpectedPacket = errors.New("unexpected mysql packet in a response")
+	// errUnexpectedPacket reports a packet that is invalid at its position in a response.
+	errUnexpectedPacket = errors.New("unexpected mysql packet in a response")
 )
 
 // respState is the expected kind of a response's next packet.
@@ -184,7 +184,7 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 		}
 		h := ParseHeader(b[n:])
 		if h.Seq != r.next {
-			return n, EventMore, ErrOutOfOrder
+			return n, EventMore, errOutOfOrder
 		}
 		if r.long { // a continuation: its bytes are data regardless of their values
 			r.accept(h)
@@ -232,7 +232,7 @@ func (r *Response) packet(h Header, p []byte) error {
 		return nil
 	}
 	if len(p) == 0 {
-		return ErrUnexpectedPacket
+		return errUnexpectedPacket
 	}
 	if p[0] == MarkErr {
 		return r.failed(p)
@@ -260,7 +260,7 @@ func (r *Response) packet(h Header, p []byte) error {
 		return r.prepared(p)
 	case respSimple:
 		if p[0] != MarkOK && p[0] != MarkEOF {
-			return ErrUnexpectedPacket
+			return errUnexpectedPacket
 		}
 		return r.endResult(p)
 	}
@@ -270,7 +270,7 @@ func (r *Response) packet(h Header, p []byte) error {
 // failed handles an ERR packet, which ends the response, or a progress report, which does not.
 func (r *Response) failed(p []byte) error {
 	if len(p) < 3 {
-		return ErrUnexpectedPacket
+		return errUnexpectedPacket
 	}
 	if IsProgress(p) {
 		return nil
@@ -293,7 +293,7 @@ func (r *Response) first(p []byte) error {
 	}
 	count, n := LenencInt(p)
 	if n == 0 || count == 0 {
-		return ErrUnexpectedPacket
+		return errUnexpectedPacket
 	}
 	r.left, r.state = count, respColumns
 	if r.caps&headerFlag != 0 && len(p) > n && p[n] == 0 { // no definitions
@@ -358,7 +358,7 @@ func (r *Response) definitionsEOF(p []byte) {
 		r.Results++
 		r.state = respDone
 	default:
-		r.more = r.Status.Has(StatusPSOutParams | StatusMoreResults)
+		r.more = r.Status.Has(statusPSOutParams | StatusMoreResults)
 		r.state = respRows
 	}
 }
@@ -390,7 +390,7 @@ func (r *Response) row(h Header, p []byte) error {
 // prepared handles the first packet of the response to a PREPARE.
 func (r *Response) prepared(p []byte) error {
 	if p[0] != MarkOK || len(p) < 12 {
-		return ErrUnexpectedPacket
+		return errUnexpectedPacket
 	}
 	r.StatementID = uint32(p[1]) | uint32(p[2])<<8 | uint32(p[3])<<16 | uint32(p[4])<<24
 	r.columns = uint16(p[5]) | uint16(p[6])<<8
@@ -452,7 +452,7 @@ func (r *Response) ok(p []byte) error {
 	id, m := LenencInt(p[1+n:])
 	at := 1 + n + m
 	if n == 0 || m == 0 || len(p) < at+4 {
-		return ErrUnexpectedPacket
+		return errUnexpectedPacket
 	}
 	r.Affected += affected
 	if id != 0 {

@@ -138,7 +138,7 @@ func TestResponse(t *testing.T) {
 		},
 		{
 			"output parameters, EOF without more results", ComStmtExecute, old,
-			newReply().packet(1).column().eof(StatusPSOutParams | StatusMoreResults).row().eof(StatusAutocommit).ok(StatusAutocommit),
+			newReply().packet(1).column().eof(statusPSOutParams | StatusMoreResults).row().eof(StatusAutocommit).ok(StatusAutocommit),
 			Response{Rows: 1, Affected: 3, LastInsertID: 7, Results: 2, Warnings: 3, Status: StatusAutocommit},
 		},
 		{
@@ -274,13 +274,13 @@ func TestResponseBroken(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		{"wrong sequence number", ComQuery, (&reply{seq: 2}).ok(0).b, ErrOutOfOrder},
-		{"empty packet", ComQuery, newReply().packet().b, ErrUnexpectedPacket},
-		{"no OK after PING", ComPing, newReply().packet(5).b, ErrUnexpectedPacket},
-		{"short OK", ComQuery, newReply().packet(0, 1).b, ErrUnexpectedPacket},
-		{"no columns", ComQuery, newReply().packet(0xFC, 0, 0).b, ErrUnexpectedPacket},
-		{"short PREPARE", ComStmtPrepare, newReply().packet(0, 1, 0, 0, 0).b, ErrUnexpectedPacket},
-		{"a file after a PING", ComPing, newReply().packet(0xFB, 'a').b, ErrUnexpectedPacket},
+		{"wrong sequence number", ComQuery, (&reply{seq: 2}).ok(0).b, errOutOfOrder},
+		{"empty packet", ComQuery, newReply().packet().b, errUnexpectedPacket},
+		{"no OK after PING", ComPing, newReply().packet(5).b, errUnexpectedPacket},
+		{"short OK", ComQuery, newReply().packet(0, 1).b, errUnexpectedPacket},
+		{"no columns", ComQuery, newReply().packet(0xFC, 0, 0).b, errUnexpectedPacket},
+		{"short PREPARE", ComStmtPrepare, newReply().packet(0, 1, 0, 0, 0).b, errUnexpectedPacket},
+		{"a file after a PING", ComPing, newReply().packet(0xFB, 'a').b, errUnexpectedPacket},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r Response

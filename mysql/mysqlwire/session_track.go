@@ -30,8 +30,8 @@ type StateChangeIter struct {
 	malformed bool
 }
 
-// StateChanges iterates over state, the State of an OK packet. It does not allocate.
-func StateChanges(state []byte) StateChangeIter { return StateChangeIter{c: cursor{rest: state}} }
+// stateChanges iterates over state, the State of an OK packet. It does not allocate.
+func stateChanges(state []byte) StateChangeIter { return StateChangeIter{c: cursor{rest: state}} }
 
 // Next advances to the next change and reports whether there is one.
 func (it *StateChangeIter) Next() bool {

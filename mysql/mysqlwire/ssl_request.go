@@ -1,8 +1,8 @@
 package mysqlwire
 
-// SSLRequestLen is the exact length in bytes of an SSLRequest's payload. Bytes after it belong to the TLS
+// sslRequestLen is the exact length in bytes of an SSLRequest's payload. Bytes after it belong to the TLS
 // handshake, even if they are already in the buffer.
-const SSLRequestLen = 32
+const sslRequestLen = 32
 
 // An SSLRequest precedes the HandshakeResponse of a client that uses TLS: it is the response's first 32 bytes
 // with CapSSL set. The TLS handshake follows immediately, then the whole response, encrypted.
@@ -17,7 +17,7 @@ type SSLRequest struct {
 // IsSSLRequest reports whether a client's first payload is an SSLRequest rather than a
 // HandshakeResponse, which is never as short.
 func IsSSLRequest(payload []byte) bool {
-	return len(payload) == SSLRequestLen && Capability(payload[1])<<8&CapSSL != 0 &&
+	return len(payload) == sslRequestLen && Capability(payload[1])<<8&CapSSL != 0 &&
 		Capability(payload[1])<<8&CapProtocol41 != 0
 }
 

@@ -8,8 +8,6 @@ type ExecuteFlags uint8
 // The flags, with their names in MySQL's sources: CURSOR_TYPE_… and PARAMETER_COUNT_….
 const (
 	ExecuteReadOnlyCursor ExecuteFlags = 0x01 // rows are fetched by COM_STMT_FETCH
-	ExecuteForUpdate      ExecuteFlags = 0x02 // never implemented by servers
-	ExecuteScrollable     ExecuteFlags = 0x04 // never implemented by servers
 	ExecuteParamCount     ExecuteFlags = 0x08 // the number of parameters is sent: they may include query attributes
 )
 
