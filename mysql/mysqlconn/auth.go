@@ -19,25 +19,25 @@ const (
 )
 
 var (
-	// ErrPlainLeg reports that the server requests the password in clear text on a connection without
+	// errPlainLeg reports that the server requests the password in clear text on a connection without
 	// encryption.
-	ErrPlainLeg = errors.New("the server asks for the password in clear on a connection without TLS: " +
+	errPlainLeg = errors.New("the server asks for the password in clear on a connection without TLS: " +
 		"use tls mode required or better")
 
-	// ErrClearText reports that the server requests the password in clear text and that Config does not allow
+	// errClearText reports that the server requests the password in clear text and that Config does not allow
 	// that.
-	ErrClearText = errors.New("the server asks for the password in clear, which is not allowed: " +
+	errClearText = errors.New("the server asks for the password in clear, which is not allowed: " +
 		"use an account with another authentication method")
 
 	errNeedResponse = errors.New("the server requests a response that the method does not define")
 )
 
-// UnknownPluginError reports that the server requests an authentication method that Dial does not implement.
-type UnknownPluginError struct {
+// unknownPluginError reports that the server requests an authentication method that Dial does not implement.
+type unknownPluginError struct {
 	Plugin string
 }
 
-func (e *UnknownPluginError) Error() string {
+func (e *unknownPluginError) Error() string {
 	return fmt.Sprintf("unknown authentication plugin %q", e.Plugin)
 }
 
@@ -91,13 +91,13 @@ func (x *exchange) start(plugin string, challenge []byte) ([]byte, error) {
 		return []byte{}, nil // requests how the key is derived
 	case PluginClear:
 		if !x.clearText {
-			return nil, ErrClearText
+			return nil, errClearText
 		}
 		return x.clear()
 	case PluginDialog:
 		return x.dialog()
 	}
-	return nil, &UnknownPluginError{plugin}
+	return nil, &unknownPluginError{plugin}
 }
 
 // next returns the response to the server's next packet, which begins with MarkAuthMore unless it is a
@@ -115,7 +115,7 @@ func (x *exchange) next(data []byte) ([]byte, error) {
 		return EncryptPassword(x.password, x.challenge, key)
 	case x.plugin == PluginParsec && x.state == authPlain:
 		x.state = authDone
-		return SignParsec(x.password, x.challenge, data)
+		return signParsec(x.password, x.challenge, data)
 	case x.plugin == PluginSHA2 && x.state == authPlain && len(data) == 1 && data[0] == mysqlwire.SHA2FastOK:
 		x.state = authDone
 		return nil, nil
@@ -147,7 +147,7 @@ func (x *exchange) fullPassword(ask byte) ([]byte, error) {
 func (x *exchange) dialog() ([]byte, error) {
 	switch {
 	case !x.clearText:
-		return nil, ErrClearText
+		return nil, errClearText
 	case x.state == authDone:
 		return nil, errors.New("the server requests a second factor: only passwords are supported")
 	}
@@ -159,7 +159,7 @@ func (x *exchange) dialog() ([]byte, error) {
 // password into a packet.
 func (x *exchange) clear() ([]byte, error) {
 	if !x.secure && x.password != "" {
-		return nil, ErrPlainLeg
+		return nil, errPlainLeg
 	}
 	return append([]byte(x.password), 0), nil
 }

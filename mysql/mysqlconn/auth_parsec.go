@@ -15,13 +15,13 @@ const (
 	maxParsecFactor = 8
 )
 
-// SignParsec returns the client's response by MariaDB's parsec: the client's challenge and an Ed25519 signature of the server's
+// signParsec returns the client's response by MariaDB's parsec: the client's challenge and an Ed25519 signature of the server's
 // challenge followed by it. The key derives from the password as the server's second packet says: the letter P, the logarithm
 // of the rounds of PBKDF2 less 10, and the salt. Like the other methods without encryption, it lets an impostor that names the
 // salt try passwords against the signature afterwards. Cost: the rounds, up to 0.3 s for the most that are accepted.
 //
 // Specification: MariaDB "Authentication Plugin - PARSEC", RFC 8018 section 5.2, RFC 8032.
-func SignParsec(password string, challenge, derivation []byte) ([]byte, error) {
+func signParsec(password string, challenge, derivation []byte) ([]byte, error) {
 	if len(challenge) != challengeParsec {
 		return nil, fmt.Errorf("sign by parsec: challenge of %d bytes, want %d", len(challenge), challengeParsec)
 	}

@@ -109,11 +109,11 @@ func TestExchangeNeverLeaks(t *testing.T) {
 		}
 		switch plugin {
 		case PluginClear, PluginDialog:
-			if !errors.Is(err, ErrPlainLeg) {
+			if !errors.Is(err, errPlainLeg) {
 				t.Errorf("%s: got %v, want ErrPlainLeg", plugin, err)
 			}
 		case "unknown":
-			if _, ok := errors.AsType[*UnknownPluginError](err); !ok {
+			if _, ok := errors.AsType[*unknownPluginError](err); !ok {
 				t.Errorf("%s: got %v, want an UnknownPluginError", plugin, err)
 			}
 		default:
@@ -128,10 +128,10 @@ func TestExchangeNeverLeaks(t *testing.T) {
 		}
 	}
 	x := &exchange{password: password, secure: true}
-	if _, err := x.start(PluginClear, nil); !errors.Is(err, ErrClearText) {
+	if _, err := x.start(PluginClear, nil); !errors.Is(err, errClearText) {
 		t.Errorf("clear text that was not allowed: got %v, want ErrClearText", err)
 	}
-	if _, err := x.start(PluginDialog, nil); !errors.Is(err, ErrClearText) {
+	if _, err := x.start(PluginDialog, nil); !errors.Is(err, errClearText) {
 		t.Errorf("dialog that was not allowed: got %v, want ErrClearText", err)
 	}
 }

@@ -22,8 +22,8 @@ const (
 	// DefaultCharset is utf8mb4_general_ci, supported by all current servers.
 	DefaultCharset = 45
 
-	// DefaultMaxPacket is the longest message, in bytes, that a client announces and reads.
-	DefaultMaxPacket = 1 << 26
+	// defaultMaxPacket is the longest message, in bytes, that a client announces and reads.
+	defaultMaxPacket = 1 << 26
 )
 
 // A Config specifies the server and the account for Dial.
@@ -44,7 +44,7 @@ type Config struct {
 	ServerKey ServerKey // encrypts the password on connections without TLS
 
 	Charset   uint8 // collation id; 0 means DefaultCharset
-	MaxPacket int   // bytes; 0 means DefaultMaxPacket
+	MaxPacket int   // bytes; 0 means defaultMaxPacket
 
 	// Capabilities are requested in addition to the usual ones if the server offers them: for example
 	// mysqlwire.CapMultiStatements, or mysqlwire.CapLocalFiles for Client.Load. A Client never opens a file
@@ -108,7 +108,7 @@ func (c *Config) network() string {
 
 func (c *Config) maxPacket() int {
 	if c.MaxPacket == 0 {
-		return DefaultMaxPacket
+		return defaultMaxPacket
 	}
 	return c.MaxPacket
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-// DefaultBuffer is the size in bytes of New's read buffer.
-const DefaultBuffer = 4 << 10
+// defaultBuffer is the size in bytes of New's read buffer.
+const defaultBuffer = 4 << 10
 
 // maxEmptyReads bounds how often a Read may return nothing without an error.
 const maxEmptyReads = 100
@@ -54,8 +54,8 @@ type Conn struct {
 	Seq uint8
 }
 
-// New returns a Conn over an open socket, with a read buffer of DefaultBuffer bytes.
-func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, DefaultBuffer)) }
+// New returns a Conn over an open socket, with a read buffer of defaultBuffer bytes.
+func New(nc net.Conn) *Conn { return NewBuffer(nc, make([]byte, defaultBuffer)) }
 
 // NewBuffer returns a Conn that reads into buf.
 func NewBuffer(nc net.Conn, buf []byte) *Conn {
@@ -332,7 +332,7 @@ func (c *Conn) Flush() error {
 		return nil
 	}
 	_, err := c.Write(c.out)
-	if cap(c.out) > DefaultBuffer {
+	if cap(c.out) > defaultBuffer {
 		c.out = nil
 	}
 	c.out = c.out[:0]

@@ -148,7 +148,7 @@ func (c *Client) authenticate(x *exchange) error {
 				return err
 			}
 			if a.Old {
-				return &UnknownPluginError{"mysql_old_password"}
+				return &unknownPluginError{"mysql_old_password"}
 			}
 			resp, err = x.start(string(a.Plugin), a.Data)
 			if resp == nil && err == nil {

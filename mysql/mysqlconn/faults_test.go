@@ -80,7 +80,7 @@ type operation struct {
 // on runs a function on a client that is logged in.
 func on(f func(ctx context.Context, c *Client) (string, error)) func(context.Context, *player, mysqlwire.Capability) (string, *Client, error) {
 	return func(ctx context.Context, p *player, caps mysqlwire.Capability) (string, *Client, error) {
-		c := &Client{Conn: New(p), Capabilities: caps, maxPacket: DefaultMaxPacket}
+		c := &Client{Conn: New(p), Capabilities: caps, maxPacket: defaultMaxPacket}
 		got, err := f(ctx, c)
 		return got, c, err
 	}

@@ -29,7 +29,7 @@ func TestHeap(t *testing.T) {
 			t.Errorf("%s: %d bytes more, want %d to %d", what, by, least, most)
 		}
 	}
-	if n := heap.Load(); n < DefaultBuffer || n > 4*DefaultBuffer {
+	if n := heap.Load(); n < defaultBuffer || n > 4*defaultBuffer {
 		t.Errorf("a connection has %d bytes", n)
 	}
 	long := append(bytes.Repeat([]byte(" "), 100_000), "DO 0"...)
@@ -51,7 +51,7 @@ func TestHeap(t *testing.T) {
 		t.Error(err)
 	}
 	c.Hold(1 << 20)
-	if n := heap.Load(); n < DefaultBuffer || n > 4*DefaultBuffer {
+	if n := heap.Load(); n < defaultBuffer || n > 4*defaultBuffer {
 		t.Errorf("the other connection has %d bytes", n)
 	}
 	if err := second.Conn.Close(); err != nil {

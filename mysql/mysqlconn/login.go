@@ -37,7 +37,7 @@ func (e *MissingCapabilitiesError) Error() string {
 // LogIn logs in over conn, which is connected and from which nothing was read. It gives up when ctx is done;
 // afterwards ctx has no effect on the connection. The caller closes conn on error.
 func LogIn(ctx context.Context, conn *Conn, l Login) (*Client, error) {
-	c := &Client{Conn: conn, maxPacket: DefaultMaxPacket}
+	c := &Client{Conn: conn, maxPacket: defaultMaxPacket}
 	err := c.during(ctx, func() error { return c.loginAs(ctx, &l) })
 	if err == nil && c.broken {
 		err = context.Cause(ctx)

@@ -115,7 +115,7 @@ func TestWideEventsKeepTheBuffer(t *testing.T) {
 	one, other := net.Pipe()
 	defer one.Close()
 	defer other.Close()
-	e := &Events{c: &Client{Conn: New(one), maxPacket: DefaultMaxPacket}}
+	e := &Events{c: &Client{Conn: New(one), maxPacket: defaultMaxPacket}}
 	wide, narrow := append([]byte{0}, bytes.Repeat([]byte("w"), 2*streamBuffer)...), []byte("\x00narrow")
 	read := func(event []byte) {
 		t.Helper()

@@ -18,7 +18,7 @@ func TestSignParsec(t *testing.T) {
 	salt := []byte("eighteen bytes too")
 	for _, password := range passwords {
 		for factor := range byte(4) {
-			response, err := SignParsec(password, challenge32, slices.Concat([]byte{'P', factor}, salt))
+			response, err := signParsec(password, challenge32, slices.Concat([]byte{'P', factor}, salt))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,8 +32,8 @@ func TestSignParsec(t *testing.T) {
 			}
 		}
 	}
-	a, _ := SignParsec("a", challenge32, []byte("P\x00salt"))
-	if b, _ := SignParsec("a", challenge32, []byte("P\x00salt")); bytes.Equal(a[:challengeParsec], b[:challengeParsec]) {
+	a, _ := signParsec("a", challenge32, []byte("P\x00salt"))
+	if b, _ := signParsec("a", challenge32, []byte("P\x00salt")); bytes.Equal(a[:challengeParsec], b[:challengeParsec]) {
 		t.Error("two responses have one challenge")
 	}
 }

@@ -166,7 +166,7 @@ func (s *stored) header() error {
 func (s *stored) inflate() error {
 	for s.left > 0 {
 		at := len(s.deflated)
-		s.deflated = append(s.deflated, make([]byte, min(s.left, DefaultBuffer))...) // in steps: the announced length is not trusted
+		s.deflated = append(s.deflated, make([]byte, min(s.left, defaultBuffer))...) // in steps: the announced length is not trusted
 		n, err := s.source(s.deflated[at:])
 		s.deflated = s.deflated[:at+n]
 		s.left -= n

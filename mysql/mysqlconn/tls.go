@@ -59,15 +59,6 @@ func ParseTLSMode(s string) (TLSMode, error) {
 	return 0, fmt.Errorf("unknown tls mode %q: want disabled, preferred, required, verify-ca or verify-identity", s)
 }
 
-// MarshalText returns String, for configuration files.
-func (m TLSMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText sets m by ParseTLSMode, for configuration files.
-func (m *TLSMode) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseTLSMode(string(text))
-	return err
-}
-
 // ClientTLS returns the TLS configuration of a mode based on base, which may be nil. host is the name that
 // the certificate must have under TLSVerifyIdentity.
 func ClientTLS(mode TLSMode, base *tls.Config, host string) *tls.Config {

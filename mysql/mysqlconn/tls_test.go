@@ -15,13 +15,8 @@ import (
 
 func TestTLSModeText(t *testing.T) {
 	for m := range TLSMode(len(tlsModes)) {
-		text, err := m.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var again TLSMode
-		if err := again.UnmarshalText(text); err != nil || again != m {
-			t.Errorf("%s: got %v, %v", text, again, err)
+		if again, err := ParseTLSMode(m.String()); err != nil || again != m {
+			t.Errorf("%s: got %v, %v", m, again, err)
 		}
 	}
 	if _, err := ParseTLSMode("on"); err == nil || !strings.Contains(err.Error(), "want disabled") {

@@ -25,7 +25,7 @@ func TestCloseEarly(t *testing.T) {
 			for _, cut := range []int{len(all), at[len(at)-1]} {
 				p := &player{failAt: -1}
 				p.said.Reset(all[:cut])
-				c := &Client{Conn: New(whole{p}), Capabilities: caps, maxPacket: DefaultMaxPacket}
+				c := &Client{Conn: New(whole{p}), Capabilities: caps, maxPacket: defaultMaxPacket}
 				r, err := c.Stream(t.Context(), "SELECT")
 				for range read {
 					if err == nil {
@@ -70,7 +70,7 @@ func TestPipelineRefused(t *testing.T) {
 			replies = append(replies, reply{1, r})
 		}
 		all, _ := sent(replies)
-		client := &Client{Conn: New(playing(all, -1)), Capabilities: capsBase, maxPacket: DefaultMaxPacket}
+		client := &Client{Conn: New(playing(all, -1)), Capabilities: capsBase, maxPacket: defaultMaxPacket}
 		var got []int
 		err := client.Pipeline(t.Context(), []string{"a", "b"}, func(i int, _ mysqlwire.TextRow) error {
 			if c.row == nil || i == 0 {
@@ -96,7 +96,7 @@ func TestContextEnds(t *testing.T) {
 	caps := capsBase | mysqlwire.CapDeprecateEOF
 	all, _ := sent([]reply{{1, resultSet(caps, 0, "\x011\x012", "\x013\x014")}})
 	for _, ends := range []bool{false, true} {
-		c := &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: DefaultMaxPacket}
+		c := &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: defaultMaxPacket}
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := c.Query(ctx, "SELECT", func(mysqlwire.TextRow) error {
 			if ends {
@@ -108,7 +108,7 @@ func TestContextEnds(t *testing.T) {
 			t.Errorf("it ends meanwhile: %t: %v, broken: %t", ends, err, c.Broken())
 		}
 		cancel()
-		c = &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: DefaultMaxPacket}
+		c = &Client{Conn: New(playing(all, -1)), Capabilities: caps, maxPacket: defaultMaxPacket}
 		ctx, cancel = context.WithCancel(t.Context())
 		r, err := c.Stream(ctx, "SELECT")
 		if err != nil {
@@ -263,7 +263,7 @@ func TestWatch(t *testing.T) {
 				one, other := net.Pipe()
 				defer one.Close()
 				defer other.Close()
-				client := &Client{Conn: New(one), Capabilities: capsBase, maxPacket: DefaultMaxPacket}
+				client := &Client{Conn: New(one), Capabilities: capsBase, maxPacket: defaultMaxPacket}
 				cause, calls := errors.New("it is dead"), 0
 				client.Watch(time.Second, 3*time.Second, func(context.Context) error {
 					if calls++; calls > c.confirmed {
@@ -281,7 +281,7 @@ func TestWatch(t *testing.T) {
 				}()
 				start := time.Now()
 				err := client.Ping(t.Context())
-				silent, _ := errors.AsType[*SilenceError](err)
+				silent, _ := errors.AsType[*silenceError](err)
 				switch {
 				case c.fails == 0:
 					if err != nil {
@@ -315,7 +315,7 @@ func TestWatchWrite(t *testing.T) {
 				one, other := net.Pipe()
 				defer one.Close()
 				defer other.Close()
-				client := &Client{Conn: New(one), Capabilities: capsBase, maxPacket: DefaultMaxPacket}
+				client := &Client{Conn: New(one), Capabilities: capsBase, maxPacket: defaultMaxPacket}
 				client.Watch(time.Minute, 3*time.Second, func(context.Context) error { return nil })
 				go func() {
 					if c.accepts > 0 {
@@ -336,7 +336,7 @@ func TestWatchWrite(t *testing.T) {
 					time.AfterFunc(time.Second, cancel)
 				}
 				_, err := client.ExecBytes(ctx, bytes.Repeat([]byte("x"), statement))
-				_, silent := errors.AsType[*SilenceError](err)
+				_, silent := errors.AsType[*silenceError](err)
 				if silent != c.silent || errors.Is(err, context.Canceled) != c.canceled || !c.silent && !c.canceled && err != nil {
 					t.Errorf("got %v", err)
 				}
@@ -356,7 +356,7 @@ func TestEvents(t *testing.T) {
 	events, seq = mysqlwire.AppendPacket(events, narrow, seq)
 	events, _ = mysqlwire.AppendPacket(events, narrow, seq)
 	p.said.Reset(slices.Concat(said, events))
-	c := &Client{Conn: New(whole{p}), Capabilities: capsBase, maxPacket: DefaultMaxPacket}
+	c := &Client{Conn: New(whole{p}), Capabilities: capsBase, maxPacket: defaultMaxPacket}
 	e, err := c.DumpBinlog(t.Context(), mysqlwire.RegisterReplica{}, mysqlwire.BinlogDump{}.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func TestEvents(t *testing.T) {
 		one, other := net.Pipe()
 		defer one.Close()
 		defer other.Close()
-		e := &Events{c: &Client{Conn: New(one), maxPacket: DefaultMaxPacket}}
+		e := &Events{c: &Client{Conn: New(one), maxPacket: defaultMaxPacket}}
 		start := time.Now()
 		if _, err := e.Next(t.Context(), 5*time.Second); !errors.Is(err, ErrQuiet) || time.Since(start) != 5*time.Second {
 			t.Errorf("quiet: %v after %v", err, time.Since(start))

@@ -29,23 +29,23 @@ func (c *Client) Watch(every, limit time.Duration, alive func(context.Context) e
 	c.watch = &watch{c: c, every: every, limit: limit, alive: alive, ctx: context.Background()}
 }
 
-// A SilenceError reports that a server has sent or accepted nothing for too long.
-type SilenceError struct {
+// A silenceError reports that a server has sent or accepted nothing for too long.
+type silenceError struct {
 	For time.Duration
 	Err error // reason why it is not known to be working
 }
 
-func (e *SilenceError) Error() string {
+func (e *silenceError) Error() string {
 	return fmt.Sprintf("the server has been silent for %v: %v", e.For.Round(time.Second), e.Err)
 }
 
-func (e *SilenceError) Unwrap() error { return e.Err }
+func (e *silenceError) Unwrap() error { return e.Err }
 
 // Timeout reports true: the error is a network timeout.
-func (e *SilenceError) Timeout() bool { return true }
+func (e *silenceError) Timeout() bool { return true }
 
 // Temporary reports true. It makes the error a net.Error.
-func (e *SilenceError) Temporary() bool { return true }
+func (e *silenceError) Temporary() bool { return true }
 
 // read reads once.
 func (w *watch) read(p []byte) (int, error) {
@@ -64,7 +64,7 @@ func (w *watch) read(p []byte) (int, error) {
 		if err := w.alive(w.ctx); err == nil {
 			since = time.Now()
 		} else if silent := time.Since(since); silent >= w.limit {
-			return 0, &SilenceError{silent, err}
+			return 0, &silenceError{silent, err}
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (w *watch) write(p []byte) (written int, err error) {
 		n, err := w.c.nc.Write(p[:min(len(p), watchPiece)])
 		written, p = written+n, p[n:]
 		if errors.Is(err, os.ErrDeadlineExceeded) && w.ctx.Err() == nil {
-			err = &SilenceError{w.limit, errors.New("it takes no data")}
+			err = &silenceError{w.limit, errors.New("it takes no data")}
 		}
 		if err != nil {
 			return written, err

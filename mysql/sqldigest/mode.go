@@ -156,16 +156,16 @@ func (m Mode) WithSQLMode(value []byte) Mode {
 				break
 			}
 		}
-		m |= SQLModeNamed(name)
+		m |= sqlModeNamed(name)
 	}
 	return m
 }
 
-// SQLModeNamed returns the flags of the sql_mode with the given name, ignoring case.
+// sqlModeNamed returns the flags of the sql_mode with the given name, ignoring case.
 //
 // Source: "Server SQL Modes" of the MySQL manual, "SQL_MODE" of MariaDB's, whose modes named after other
 // systems include ANSI_QUOTES. A server that has them set lists all of them.
-func SQLModeNamed(name []byte) Mode {
+func sqlModeNamed(name []byte) Mode {
 	for _, f := range [...]struct {
 		name string
 		mode Mode

@@ -32,16 +32,16 @@ func Compare[T any](n int, build func(i int) T, size func([]T) (int64, error)) (
 	if err != nil {
 		return Result{}, err
 	}
-	held := Live()
+	held := live()
 	clear(values)
-	freed := held - Live()
+	freed := held - live()
 	runtime.KeepAlive(values)
 	return Result{Accounted: accounted, Heap: freed}, nil
 }
 
-// Live runs the garbage collector and returns the bytes of live objects. It collects three times:
+// live runs the garbage collector and returns the bytes of live objects. It collects three times:
 // objects with finalizers, and those that pools release, are freed at the second collection.
-func Live() int64 {
+func live() int64 {
 	var m runtime.MemStats
 	for range 3 {
 		runtime.GC()
