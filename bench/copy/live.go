@@ -20,8 +20,8 @@ import (
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/child"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/move/copier"
 )
 
 // A phase is a run of sysbench's oltp_read_only on the source, and its results.
@@ -172,7 +172,7 @@ func parseEnd(text string) (queries, p99 float64, err error) {
 // A copies runs consecutive copies, each from the first row.
 type copies struct {
 	socket  string
-	control *copier.Control
+	control *control.Client
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error         // valid after ended is closed
@@ -185,7 +185,7 @@ type copies struct {
 func (l *lab) copies(ctx context.Context, o *options, flags []string) *copies {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &copies{socket: filepath.Join(l.dir, "copy.sock"), cancel: cancel, ended: make(chan struct{}), begun: make(chan struct{})}
-	c.control = copier.NewControl(c.socket)
+	c.control = control.NewClient(c.socket)
 	args := append([]string{
 		"copy", "--from", url(testmysql.AppUser, l.source), "--to", url(testmysql.AppUser, l.target), "--tables", schema + "." + table, "--workers", strconv.Itoa(o.workers[0]),
 		"--chunk-bytes", "1MiB", "--restart", "--json", "--control-socket", c.socket,

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
@@ -273,14 +274,14 @@ func alterControl(c *config.Alter, tables []tabledef.Spec) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return filepath.Join(dir, copier.ControlName(string(c.On.Addr), tables)), nil
+		return filepath.Join(dir, control.Name(string(c.On.Addr), tables)), nil
 	}
 	return c.Control, nil
 }
 
 // alterControlDir is the directory for the control sockets of tare alter.
 func alterControlDir() (string, error) {
-	dir, err := copier.ControlDir()
+	dir, err := control.Dir()
 	if err != nil {
 		return "", err
 	}
@@ -486,30 +487,30 @@ Without --socket, the only running one of this user is selected.`,
 	cmd.PersistentFlags().StringVar(&o.socket, "socket", "", "control socket, if several are running: the `path` of its --control-socket")
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
 	var lossy bool
-	revert := o.plain("revert", "Swap the tables back, of one that follows changes into the old table", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+	revert := o.plain("revert", "Swap the tables back, of one that follows changes into the old table", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 		return c.Revert(cmd.Context(), lossy)
 	})
 	revert.Flags().BoolVar(&lossy, "lossy-revert", false, "revert even if the old definition may not have all values that the new one has")
 	cmd.AddCommand(revert,
-		o.plain("finish", "Drop the old table, of one that follows changes into it", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("finish", "Drop the old table, of one that follows changes into it", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Finish(cmd.Context())
 		}),
-		o.plain("status", "Print its progress, its rate, and the reasons for it", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("status", "Print its progress, its rate, and the reasons for it", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Status(cmd.Context())
 		}),
-		o.plain("pause", "Pause it until resume: throttle --share 0", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("pause", "Pause it until resume: throttle --share 0", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			none := 0.0
 			return c.Throttle(cmd.Context(), throttle.LimitChange{Share: &none})
 		}),
 		newCtlThrottleCommand(&o),
-		o.plain("resume", "Undo pause and throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("resume", "Undo pause and throttle --share: only the limits apply", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Resume(cmd.Context())
 		}),
-		o.plain("cutover", "Swap the tables of one with --postpone-cutover, as soon as all rows are equal", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("cutover", "Swap the tables of one with --postpone-cutover, as soon as all rows are equal", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Proceed(cmd.Context())
 		}),
 		newAlterCtlCancelCommand(&o),
-		o.plain("abort", "Stop it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) {
+		o.plain("abort", "Stop it now; the same command resumes it later", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) {
 			return c.Abort(cmd.Context())
 		}),
 	)

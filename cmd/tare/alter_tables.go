@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/quantity"
 	"github.com/taredb/tare/internal/visible"
 	"github.com/taredb/tare/move/alter"
-	"github.com/taredb/tare/move/copier"
 )
 
 // arguments requires the clauses as one argument, and none with a queue.
@@ -235,7 +235,7 @@ func newAlterCtlCancelCommand(o *ctlFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel", Short: "Stop it, remove its shadow table and its state, and wait until that is done", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.notify(cmd, func(c *copier.Control) (*telemetry.Status, error) {
+			return o.notify(cmd, func(c *control.Client) (*telemetry.Status, error) {
 				s, err := c.Cancel(cmd.Context())
 				if err != nil {
 					return nil, err
@@ -247,10 +247,10 @@ func newAlterCtlCancelCommand(o *ctlFlags) *cobra.Command {
 }
 
 // awaitCancelled blocks until an alteration that was cancelled has ended.
-func awaitCancelled(cmd *cobra.Command, c *copier.Control) error {
+func awaitCancelled(cmd *cobra.Command, c *control.Client) error {
 	for {
 		_, err := c.Status(cmd.Context())
-		var ended *copier.NotRunningError
+		var ended *control.NotRunningError
 		switch {
 		case errors.As(err, &ended) && ended.Last != nil && ended.Last.Error == alter.ErrCancelled.Error():
 			return nil

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
@@ -40,7 +40,7 @@ func TestRunningAlteration(t *testing.T) {
 	must(t, err)
 	status := telemetry.IdleStatus()
 	status.Alter = &telemetry.AlterStatus{Table: "shop.notes"}
-	socket, err := copier.OpenSocket(path, copier.SocketOptions{Status: func() telemetry.Status { return status }})
+	socket, err := control.Open(path, control.SocketOptions{Status: func() telemetry.Status { return status }})
 	must(t, err)
 	defer socket.Close(nil)
 	testmysql.SkipIfOff(t)

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/visible"
-	"github.com/taredb/tare/move/copier"
 )
 
 // A ctlFlags selects a copy and the output format.
@@ -31,7 +31,7 @@ type ctlFlags struct {
 }
 
 func newCopyCtlCommand() *cobra.Command {
-	o := ctlFlags{what: "copy", dir: copier.ControlDir}
+	o := ctlFlags{what: "copy", dir: control.Dir}
 	cmd := group(&cobra.Command{
 		Use:   "ctl",
 		Short: "Watch and change a running copy",
@@ -44,11 +44,11 @@ Without --socket, the only running copy of this user is selected.`,
 	cmd.PersistentFlags().BoolVar(&o.json, "json", false, "print the status as JSON")
 	plain := o.plain
 	cmd.AddCommand(
-		plain("status", "Say how far it is, how fast it may go, and why", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Status(cmd.Context()) }),
+		plain("status", "Say how far it is, how fast it may go, and why", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) { return c.Status(cmd.Context()) }),
 		newCtlThrottleCommand(&o),
-		plain("resume", "Undo throttle --share: only the limits apply", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Resume(cmd.Context()) }),
-		plain("abort", "End it now; the same command resumes it later", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Abort(cmd.Context()) }),
-		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *copier.Control, cmd *cobra.Command) (*telemetry.Status, error) { return c.Finish(cmd.Context()) }),
+		plain("resume", "Undo throttle --share: only the limits apply", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) { return c.Resume(cmd.Context()) }),
+		plain("abort", "End it now; the same command resumes it later", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) { return c.Abort(cmd.Context()) }),
+		plain("finish", "End one that follows its source, as soon as the target has what the source has", func(c *control.Client, cmd *cobra.Command) (*telemetry.Status, error) { return c.Finish(cmd.Context()) }),
 	)
 	return cmd
 }
@@ -89,13 +89,13 @@ other flags are those of tare copy; limits that the copy was not started with ca
 		if given == 0 {
 			return &usageError{err: errors.New("no change given, for example --share 0.2"), try: cmd.CommandPath() + " --help"}
 		}
-		return o.notify(cmd, func(c *copier.Control) (*telemetry.Status, error) { return c.Throttle(cmd.Context(), change) })
+		return o.notify(cmd, func(c *control.Client) (*telemetry.Status, error) { return c.Throttle(cmd.Context(), change) })
 	}
 	return cmd
 }
 
 // notify calls do with the copy's control and prints the resulting status.
-func (o *ctlFlags) notify(cmd *cobra.Command, do func(*copier.Control) (*telemetry.Status, error)) error {
+func (o *ctlFlags) notify(cmd *cobra.Command, do func(*control.Client) (*telemetry.Status, error)) error {
 	path := o.socket
 	if path == "" {
 		var err error
@@ -103,7 +103,7 @@ func (o *ctlFlags) notify(cmd *cobra.Command, do func(*copier.Control) (*telemet
 			return err
 		}
 	}
-	c := copier.NewControl(path)
+	c := control.NewClient(path)
 	defer c.Close()
 	s, err := do(c)
 	if err != nil {
@@ -116,9 +116,9 @@ func (o *ctlFlags) notify(cmd *cobra.Command, do func(*copier.Control) (*telemet
 }
 
 // plain returns a subcommand without flags.
-func (o *ctlFlags) plain(use, short string, do func(*copier.Control, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
+func (o *ctlFlags) plain(use, short string, do func(*control.Client, *cobra.Command) (*telemetry.Status, error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return o.notify(cmd, func(c *copier.Control) (*telemetry.Status, error) { return do(c, cmd) })
+		return o.notify(cmd, func(c *control.Client) (*telemetry.Status, error) { return do(c, cmd) })
 	}}
 }
 
@@ -128,14 +128,14 @@ func (o *ctlFlags) only(cmd *cobra.Command) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	running, err := copier.RunningCopies(cmd.Context(), dir)
+	running, err := control.Running(cmd.Context(), dir)
 	if err != nil {
 		return "", err
 	}
 	switch len(running) {
 	case 0:
 		last := ""
-		if e := copier.LastStopped(dir); e != nil {
+		if e := control.LastStopped(dir); e != nil {
 			last = "\n" + e.Error()
 		}
 		return "", fmt.Errorf("no running %s found in %s; select one started with --control-socket by --socket%s", o.what, dir, last)
@@ -281,11 +281,11 @@ func copyControl(c *config.Copy) (string, error) {
 	case config.ControlOff:
 		return "", nil
 	case config.ControlAuto:
-		dir, err := copier.ControlDir()
+		dir, err := control.Dir()
 		if err != nil || len(c.Copy.Tables) == 0 {
 			return "", err
 		}
-		return filepath.Join(dir, copier.ControlName(string(c.To.MySQL.Addr), c.Copy.Tables)), nil
+		return filepath.Join(dir, control.Name(string(c.To.MySQL.Addr), c.Copy.Tables)), nil
 	}
 	return c.Control, nil
 }
@@ -295,7 +295,7 @@ func splitControl(c *config.Copy) (string, error) {
 	if c.Control != config.ControlAuto || len(c.Sources) > 0 {
 		return copyControl(c)
 	}
-	dir, err := copier.ControlDir()
+	dir, err := control.Dir()
 	if err != nil {
 		return "", err
 	}
@@ -303,5 +303,5 @@ func splitControl(c *config.Copy) (string, error) {
 	for i, u := range c.Shards {
 		addrs[i] = string(u.Addr)
 	}
-	return filepath.Join(dir, copier.ControlName(strings.Join(addrs, ","), c.Copy.Tables)), nil
+	return filepath.Join(dir, control.Name(strings.Join(addrs, ","), c.Copy.Tables)), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
@@ -107,7 +108,7 @@ func TestCutoverWaits(t *testing.T) {
 		mu.Lock()
 		steps.WriteString(e.Text)
 		mu.Unlock() // a finish is a separate event
-		control := copier.NewControl(d.control)
+		control := control.NewClient(d.control)
 		defer control.Close()
 		if _, err := control.Finish(t.Context()); err != nil {
 			t.Error(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -315,7 +316,7 @@ func (d *cutoverDrill) drill(t *testing.T, ends, refused bool) {
 		t.Errorf("the first id after the cutover is %d, want 1000001: the source has given out the one before", got)
 	}
 	must(t, d.servers[1].Exec("START TRANSACTION", "INSERT INTO shop.ids VALUES (2000000, 0)", "ROLLBACK"))
-	control := copier.NewControl(d.control)
+	control := control.NewClient(d.control)
 	defer control.Close()
 	status, err := control.Finish(t.Context())
 	must(t, err)

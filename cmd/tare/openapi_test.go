@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/web"
@@ -93,7 +94,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 	for command, endpoints := range registered(t) {
 		var got []string
 		if command == "copy" {
-			for _, e := range copier.ControlEndpoints() {
+			for _, e := range control.Endpoints() {
 				got = append(got, fmt.Sprintf("%s role=owner texts-required=false changes=%t", e, !strings.HasPrefix(e, "GET ")))
 			}
 		}

@@ -17,11 +17,11 @@ import (
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/internal/history/stmtseries"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/tracing"
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/store/promapi"
 	"github.com/taredb/tare/web"
@@ -140,13 +140,13 @@ func (f *copySearch) find(ctx context.Context) web.Copies {
 		}
 	}
 	var all []*telemetry.Status
-	for _, sockets := range []func() (string, error){copier.ControlDir, alterControlDir} {
+	for _, sockets := range []func() (string, error){control.Dir, alterControlDir} {
 		dir, err := sockets()
 		if err != nil {
 			problem(err)
 			break // the second is in the first
 		}
-		running, err := copier.RunningCopies(ctx, dir)
+		running, err := control.Running(ctx, dir)
 		problem(err)
 		c.Sockets = append(c.Sockets, dir)
 		for _, path := range slices.Sorted(maps.Keys(running)) {

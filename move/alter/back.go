@@ -49,7 +49,7 @@ func (b *backing) Proceed() error { return errors.New("the tables are swapped") 
 // Revert has the tables swapped back.
 func (b *backing) Revert(lossy bool) error {
 	if loses := b.r.job.Kept.Lossy; len(loses) > 0 && !lossy {
-		return fmt.Errorf("revert %s: values could be lost: %s; option lossy-revert reverts nevertheless", b.r.s.FullName(), strings.Join(loses, "; "))
+		return fmt.Errorf("revert %s: values could be lost: %s; option lossy-revert reverts nevertheless", b.r.s.fullName(), strings.Join(loses, "; "))
 	}
 	return b.choose(false)
 }
@@ -87,7 +87,7 @@ func (b *backing) follow(ctx context.Context) error {
 	r.o.Monitor.step(telemetry.StepBack)
 	if !b.over.IsZero() {
 		r.notify("changes of %s go back to %s.%s until %s, and this command runs on until then; tare alter ctl revert swaps the tables back, tare alter ctl finish drops the old one",
-			r.s.FullName(), r.s.Schema, r.s.old(), b.over.UTC().Format(secondText))
+			r.s.fullName(), r.s.Schema, r.s.old(), b.over.UTC().Format(secondText))
 	}
 	o := r.o.copyOf(r.s.backSpec(m), b)
 	o.KeepIndexes = true
@@ -136,7 +136,7 @@ func (r *run) unaltered(ctx context.Context) error {
 	}
 	if was == nil || counterText.ReplaceAllString(was.Table.Create, "") != counterText.ReplaceAllString(now.Create, "") {
 		return noWayError{fmt.Errorf("%s was altered after the swap, which the old table %s.%s does not have: undo that, or have the old table dropped by tare alter finish",
-			r.s.FullName(), r.s.Schema, r.s.old())}
+			r.s.fullName(), r.s.Schema, r.s.old())}
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (b *backing) settle(ctx context.Context) error {
 	k.Until, k.NoWay, k.Lossy = "", "", r.job.Kept.Lossy
 	if k.State = KeptDropped; !b.drops {
 		k.State = KeptReverted
-		r.o.hooks.emit(HookEvent{Event: HookReverted, PauseSeconds: b.report.Copy.PauseSeconds})
+		r.o.hooks.emit(hookEvent{Event: hookReverted, PauseSeconds: b.report.Copy.PauseSeconds})
 		if len(k.Lossy) > 0 {
 			k.Altered = r.s.Schema + "." + r.s.reverted()
 		}

@@ -20,7 +20,7 @@ var errTooLate = errors.New("the table is altered already: tare alter revert swa
 // Cancel removes the shadow table, the job and the state of a copy that no process works on, and returns its clauses. Those of the options
 // are ignored.
 func Cancel(ctx context.Context, o Options) (clauses string, err error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return "", err
 	}
 	r := &run{o: &o, s: &Statement{Schema: o.Schema, Table: o.Table}}
@@ -44,9 +44,9 @@ func (r *run) undo(ctx context.Context) (clauses string, err error) {
 	}
 	switch r.stage {
 	case stageNone:
-		return "", fmt.Errorf("no unfinished tare alter of %s is recorded in schema %s: there is nothing to cancel", r.s.FullName(), Schema)
+		return "", fmt.Errorf("no unfinished tare alter of %s is recorded in schema %s: there is nothing to cancel", r.s.fullName(), Schema)
 	case stageSwapped:
-		return "", fmt.Errorf("cancel %q on %s: %w", r.job.Clauses, r.s.FullName(), errTooLate)
+		return "", fmt.Errorf("cancel %q on %s: %w", r.job.Clauses, r.s.fullName(), errTooLate)
 	case stageCopying:
 		return r.job.Clauses, r.discard(ctx)
 	}
@@ -61,7 +61,7 @@ func (r *run) cancelled(ctx context.Context, err error) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), r.o.Patience)
 	defer end()
 	if err := r.removeAll(ctx); err != nil {
-		return fmt.Errorf("cancel the alteration of %s: %w; tare alter --cancel repeats it", r.s.FullName(), err)
+		return fmt.Errorf("cancel the alteration of %s: %w; tare alter --cancel repeats it", r.s.fullName(), err)
 	}
 	return ErrCancelled
 }
@@ -73,7 +73,7 @@ func (r *run) removeAll(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrBusy) || !telemetry.Sleep(ctx, 100*time.Millisecond) {
+		if !errors.Is(err, errBusy) || !telemetry.Sleep(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}

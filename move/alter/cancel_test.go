@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/move/copier"
 )
 
 // nothingLeft checks that a table has its former definition, and that nothing of an alteration is left.
@@ -86,7 +86,7 @@ func (d *database) cancel(step *cancelledStep, running bool) {
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
-	control := copier.NewControl(o.Control)
+	control := control.NewClient(o.Control)
 	defer control.Close()
 	var once sync.Once
 	there, gone := make(chan struct{}), make(chan struct{})
@@ -223,7 +223,7 @@ func TestHooks(t *testing.T) {
 		if line == "0\n" {
 			continue
 		}
-		var e HookEvent
+		var e hookEvent
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -231,8 +231,8 @@ func TestHooks(t *testing.T) {
 		switch {
 		case e.Table != d.schema+".t" || e.Server != d.server.Addr || e.Time.IsZero():
 			t.Errorf("event %+v", e)
-		case e.Event == HookRowsCopied && e.Rows != 20, e.Event == HookFailed && !strings.Contains(e.Error, "1060"),
-			e.Event == HookSwapped && (e.Old != d.schema+"._tare_old_t" || e.Until == "" || e.PauseSeconds <= 0 || e.Way != WayCopy || e.Alter != "MODIFY small INT"):
+		case e.Event == hookRowsCopied && e.Rows != 20, e.Event == hookFailed && !strings.Contains(e.Error, "1060"),
+			e.Event == hookSwapped && (e.Old != d.schema+"._tare_old_t" || e.Until == "" || e.PauseSeconds <= 0 || e.Way != WayCopy || e.Alter != "MODIFY small INT"):
 			t.Errorf("event %+v", e)
 		}
 	}

@@ -34,13 +34,13 @@ type Clause struct {
 	partitions bool   // it starts with PARTITION BY or REMOVE PARTITIONING, before which no comma stands
 }
 
-// SQLName returns the name of the table for statements.
-func (s *Statement) SQLName() string {
+// quotedName returns the name of the table for statements.
+func (s *Statement) quotedName() string {
 	return session.Ident(s.Schema) + "." + session.Ident(s.Table)
 }
 
-// FullName returns the name of the table for messages.
-func (s *Statement) FullName() string { return s.Schema + "." + s.Table }
+// fullName returns the name of the table for messages.
+func (s *Statement) fullName() string { return s.Schema + "." + s.Table }
 
 // Parse parses the clauses of an ALTER TABLE. It returns an error for anything that it cannot parse, and for clauses that no way is
 // known for.
@@ -83,7 +83,7 @@ func Parse(schema, table, text string) (*Statement, error) {
 
 // parse parses clauses as an ALTER of the table.
 func (s *Statement) parse(parser *sqlparser.Parser, text string) (*sqlparser.AlterTable, error) {
-	tree, err := parser.ParseStrictDDL("ALTER TABLE " + s.SQLName() + " " + text)
+	tree, err := parser.ParseStrictDDL("ALTER TABLE " + s.quotedName() + " " + text)
 	if err != nil {
 		return nil, fmt.Errorf("parse %q: %w; give the clauses alone, as they follow ALTER TABLE and the table's name", text, err)
 	}

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
@@ -63,7 +65,7 @@ func refuseCopy(s *Statement, t *rowstream.Table, references []string, version s
 // keyless returns the reason why no key of a table identifies rows for a copy.
 func keyless(t *rowstream.Table) string {
 	var reasons []string
-	for _, k := range rowstream.CreateKeys(t.Create) {
+	for _, k := range createtable.Keys(t.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
@@ -80,7 +82,7 @@ func keyless(t *rowstream.Table) string {
 }
 
 // unusable returns the reason why chunks cannot be cut by a unique key.
-func unusable(t *rowstream.Table, k *rowstream.CreateKey) string {
+func unusable(t *rowstream.Table, k *createtable.Key) string {
 	for _, part := range k.Parts {
 		name := strings.TrimSuffix(part, " DESC")
 		n := slices.IndexFunc(t.Columns, func(c rowstream.Column) bool { return strings.EqualFold(session.Ident(c.Name), name) })
@@ -108,7 +110,7 @@ func (r *run) findReferences(ctx context.Context) error {
 			return nil
 		})
 	if err != nil {
-		err = fmt.Errorf("look for foreign keys of %s: %w", r.s.FullName(), err)
+		err = fmt.Errorf("look for foreign keys of %s: %w", r.s.fullName(), err)
 	}
 	return err
 }
@@ -125,10 +127,10 @@ func before(version string, major, minor, patch int) bool {
 // copy alters the table by a copy of its rows, and resumes one that was interrupted.
 func (r *run) copy(ctx context.Context, report *Report) error {
 	if reason := refuseCopy(r.s, r.t, r.references, r.c.ServerVersion); reason != "" {
-		return fmt.Errorf("alter %s by a copy: %s%s", r.s.FullName(), reason, r.plain())
+		return fmt.Errorf("alter %s by a copy: %s%s", r.s.fullName(), reason, r.plain())
 	}
 	if r.g != nil && r.g.CopyRefused != "" {
-		return fmt.Errorf("alter %s by a copy: %s%s", r.s.FullName(), r.g.CopyRefused, r.plain())
+		return fmt.Errorf("alter %s by a copy: %s%s", r.s.fullName(), r.g.CopyRefused, r.plain())
 	}
 	shadow, m, err := r.prepareShadow(ctx)
 	if err != nil {
@@ -150,7 +152,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	o.KeepIndexes, o.Verify, o.Throttle = !strippable(shadow), true, r.o.Throttle
 	o.Observe = func(e telemetry.Event) {
 		if s.clock.observe(e); e.Kind == telemetry.EventDone {
-			r.o.hooks.emit(HookEvent{Event: HookRowsCopied, Rows: e.Rows})
+			r.o.hooks.emit(hookEvent{Event: hookRowsCopied, Rows: e.Rows})
 		}
 	}
 	r.o.Monitor.step(telemetry.StepCopying)
@@ -162,7 +164,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 		if errors.Is(err, state.ErrRows) {
 			err = fmt.Errorf("%w; a value does not fit the new definition without a change: correct the rows and repeat the command, or discard it by tare alter --cancel", err)
 		}
-		return fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
+		return fmt.Errorf("alter %s by a copy: %w", r.s.fullName(), err)
 	}
 	return r.keep(ctx, report)
 }
@@ -188,15 +190,15 @@ func (s *swap) Status() *telemetry.AlterStatus { return s.r.o.Monitor.status() }
 func (s *swap) Proceed() error { return s.gate.open() }
 
 // Revert returns an error: the tables are not swapped yet.
-func (s *swap) Revert(bool) error { return copier.ErrNotSwapped }
+func (s *swap) Revert(bool) error { return control.ErrNotSwapped }
 
 // Finish returns an error: the swap ends the copy.
-func (s *swap) Finish() error { return copier.ErrSwaps }
+func (s *swap) Finish() error { return control.ErrSwaps }
 
 // Run swaps the tables. The chunks whose rows have changed while it was postponed are compared again before.
 func (s *swap) Run(ctx context.Context, c *copier.Swapping) error {
 	s.clock.lap(&s.report.Durations.Compare)
-	s.r.o.hooks.emit(HookEvent{Event: HookReady})
+	s.r.o.hooks.emit(hookEvent{Event: hookReady})
 	waited, err := s.gate.wait(ctx, c, s.w.postponed)
 	if err == nil && waited {
 		err = c.CompareAgain(ctx)
@@ -214,7 +216,7 @@ func newCopyReport(s *Statement) *CopyReport {
 // strippable reports whether all secondary indexes can be built after the rows, in their order.
 func strippable(t *rowstream.Table) bool {
 	n := 0
-	for _, k := range rowstream.CreateKeys(t.Create) {
+	for _, k := range createtable.Keys(t.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			n++
 		}
@@ -268,13 +270,13 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 	if phase == "" {
 		err = errors.Join(err, r.discard(ctx))
 	}
-	return nil, nil, fmt.Errorf("alter %s by a copy: %w", r.s.FullName(), err)
+	return nil, nil, fmt.Errorf("alter %s by a copy: %w", r.s.fullName(), err)
 }
 
 // createShadow creates the shadow with the new definition.
 func (r *run) createShadow(ctx context.Context) error {
 	shadow := r.s.sqlName(r.s.shadow())
-	for _, sql := range []string{"DROP TABLE IF EXISTS " + shadow, "CREATE TABLE " + shadow + " LIKE " + r.s.SQLName(), alters(shadow, r.s.Clauses, "")} {
+	for _, sql := range []string{"DROP TABLE IF EXISTS " + shadow, "CREATE TABLE " + shadow + " LIKE " + r.s.quotedName(), alters(shadow, r.s.Clauses, "")} {
 		if _, err := r.c.Exec(ctx, sql); err != nil {
 			return errors.Join(fmt.Errorf("create the shadow table %s: %w", shadow, err), r.discard(ctx))
 		}
@@ -337,14 +339,14 @@ func (r *run) resume(ctx context.Context) (err error) {
 		return nil
 	case r.stage == stageSwapped && r.job.Clauses != r.s.Text:
 		return fmt.Errorf("the old table %s.%s of %q is kept%s for tare alter revert: tare alter finish --table %s drops it",
-			r.s.Schema, r.s.old(), r.job.Clauses, r.job.until(), r.s.FullName())
+			r.s.Schema, r.s.old(), r.job.Clauses, r.job.until(), r.s.fullName())
 	case r.stage == stageSwapped:
 		return nil
 	case r.o.Restart:
 		r.stage, r.job = stageNone, nil
 		return r.discard(ctx)
 	case r.job.Clauses != r.s.Text:
-		return fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.FullName(), r.job.Clauses)
+		return fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.fullName(), r.job.Clauses)
 	}
 	return nil
 }

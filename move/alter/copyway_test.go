@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/move/copier"
 )
 
 var errStop = errors.New("the test ends the run")
@@ -175,7 +175,7 @@ func TestComparedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.exec("UPDATE "+d.schema+"."+table+" SET n = 1 WHERE "+tt.changed, "UPDATE "+d.schema+"._tare_new_"+table+" SET small = 7 WHERE "+tt.damaged)
-			control := copier.NewControl(o.Control)
+			control := control.NewClient(o.Control)
 			if tt.changed != "id = -1" {
 				testwait.Until(t, "the change to arrive", func() bool {
 					return d.value(d.connect(), "SELECT MAX(n) FROM _tare_new_"+table) == "1"

@@ -84,7 +84,7 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 	if err := setLockWait(ctx, d.c, d.o.MaxLockWait); err != nil {
 		return err
 	}
-	sql, late := alters(d.s.SQLName(), d.s.Clauses, algorithm), 0
+	sql, late := alters(d.s.quotedName(), d.s.Clauses, algorithm), 0
 	for try := 1; ; try++ {
 		d.report.Tries++
 		began := time.Now()
@@ -105,11 +105,11 @@ func (d *directer) alter(ctx context.Context, w Way) error {
 		case late == inplaceTries:
 			return fmt.Errorf("%w; it was tried %d times: %w", errLate, late, err)
 		case try >= d.o.LockTries:
-			return fmt.Errorf("get the lock of %s: transactions that use it were open in each of %d tries; end them, or raise option max-lock-wait or option lock-tries: %w", d.s.FullName(), try, err)
+			return fmt.Errorf("get the lock of %s: transactions that use it were open in each of %d tries; end them, or raise option max-lock-wait or option lock-tries: %w", d.s.fullName(), try, err)
 		}
 		pause := lockPause(try, d.o.MaxLockWait)
 		d.o.Observe(telemetry.Event{Kind: telemetry.EventRetry, Text: fmt.Sprintf("try %d of %d: the lock of %s was not granted within %v; next try in %v",
-			try, d.o.LockTries, d.s.FullName(), d.o.MaxLockWait, pause)})
+			try, d.o.LockTries, d.s.fullName(), d.o.MaxLockWait, pause)})
 		if !telemetry.Sleep(ctx, pause) {
 			return context.Cause(ctx)
 		}

@@ -80,7 +80,7 @@ func (r *run) duplicateValues(ctx context.Context) (found []string, err error) {
 		rows = "SUBSTRING_INDEX(GROUP_CONCAT(CONCAT_WS('-', " + strings.Join(key, ", ") + ") ORDER BY " + strings.Join(key, ", ") + " SEPARATOR ', '), ', ', 5)"
 		name = ": " + strings.Join(keyNames(r.t), "-") + " "
 	}
-	_, err = r.c.Query(ctx, first+"CONCAT_WS(', ', QUOTE(MIN("+strings.Join(list, ")), QUOTE(MIN(")+"))), COUNT(*), "+rows+" FROM "+r.s.SQLName()+
+	_, err = r.c.Query(ctx, first+"CONCAT_WS(', ', QUOTE(MIN("+strings.Join(list, ")), QUOTE(MIN(")+"))), COUNT(*), "+rows+" FROM "+r.s.quotedName()+
 		" WHERE "+strings.Join(list, " IS NOT NULL AND ")+" IS NOT NULL GROUP BY "+strings.Join(list, ", ")+" HAVING COUNT(*) > 1 LIMIT 3", func(row mysqlwire.TextRow) error {
 		found = append(found, fmt.Sprintf("%.60s (%s rows%s%.100s)", row[0], row[1], name, row[2]))
 		return nil

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -332,7 +332,7 @@ func (d *database) form(f form, table string) {
 	select {
 	case <-equal:
 		w.end(d, table, "n")
-		control := copier.NewControl(o.Control)
+		control := control.NewClient(o.Control)
 		defer control.Close()
 		if _, err := control.Proceed(t.Context()); err != nil {
 			t.Error(err)

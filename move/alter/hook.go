@@ -17,15 +17,15 @@ import (
 	"github.com/taredb/tare/internal/panics"
 )
 
-// HookTimeout bounds the time of one execution of Options.OnEvent. The command and its children are killed then.
-const HookTimeout = 30 * time.Second
+// hookTimeout bounds the time of one execution of Options.OnEvent. The command and its children are killed then.
+const hookTimeout = 30 * time.Second
 
 // hookOutput is how many bytes of the output of a command that fails are reported.
 const hookOutput = 2 << 10
 
-// A HookEvent is the standard input of Options.OnEvent, as one line of JSON.
-type HookEvent struct {
-	Event  HookKind  `json:"event"`
+// A hookEvent is the standard input of Options.OnEvent, as one line of JSON.
+type hookEvent struct {
+	Event  hookKind  `json:"event"`
 	Time   time.Time `json:"time"`
 	Table  string    `json:"table"`
 	Alter  string    `json:"alter"`           // the clauses
@@ -39,18 +39,18 @@ type HookEvent struct {
 	PauseSeconds float64 `json:"pause_seconds,omitempty"` // with swapped: for how long clients waited at most
 }
 
-// A HookKind is the kind of a HookEvent.
-type HookKind string
+// A hookKind is the kind of a hookEvent.
+type hookKind string
 
 // The kinds of events.
 const (
-	HookStarted    HookKind = "started"       // the table is going to be altered, or the alteration is resumed
-	HookRowsCopied HookKind = "rows_copied"   // all rows are in the shadow table
-	HookReady      HookKind = "ready_to_swap" // all rows are equal; a postponed swap awaits ctl cutover
-	HookSwapped    HookKind = "swapped"       // the table is altered by a copy
-	HookAltered    HookKind = "altered"       // the table is altered by the server
-	HookReverted   HookKind = "reverted"      // the table has its former definition
-	HookFailed     HookKind = "failed"        // the command ends with an error
+	hookStarted    hookKind = "started"       // the table is going to be altered, or the alteration is resumed
+	hookRowsCopied hookKind = "rows_copied"   // all rows are in the shadow table
+	hookReady      hookKind = "ready_to_swap" // all rows are equal; a postponed swap awaits ctl cutover
+	hookSwapped    hookKind = "swapped"       // the table is altered by a copy
+	hookAltered    hookKind = "altered"       // the table is altered by the server
+	hookReverted   hookKind = "reverted"      // the table has its former definition
+	hookFailed     hookKind = "failed"        // the command ends with an error
 )
 
 // withHooks has events passed to the command of the options until end is called.
@@ -67,13 +67,13 @@ type hooks struct {
 	o *Options
 
 	mu      sync.Mutex
-	waiting []HookEvent
+	waiting []hookEvent
 	busy    bool // a goroutine executes them
 	done    sync.WaitGroup
 }
 
 // emit has the command executed for an event.
-func (h *hooks) emit(e HookEvent) {
+func (h *hooks) emit(e hookEvent) {
 	if h == nil || h.o.OnEvent == "" || h.o.Monitor == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (h *hooks) emit(e HookEvent) {
 // failed emits the event of an error.
 func (h *hooks) failed(err error) {
 	if err != nil {
-		h.emit(HookEvent{Event: HookFailed, Error: err.Error()})
+		h.emit(hookEvent{Event: hookFailed, Error: err.Error()})
 	}
 }
 
@@ -118,12 +118,12 @@ func (h *hooks) work() {
 }
 
 // execute executes the command for an event. It passes no TARE_… variables of the environment, which may contain passwords.
-func (h *hooks) execute(e *HookEvent) error {
+func (h *hooks) execute(e *hookEvent) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), HookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
 	defer cancel()
 	var out limitedBuffer
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", h.o.OnEvent)
@@ -135,7 +135,7 @@ func (h *hooks) execute(e *HookEvent) error {
 	err = cmd.Run()
 	switch said := strings.TrimSpace(out.String()); {
 	case ctx.Err() != nil:
-		return fmt.Errorf("it took longer than %v and was killed", HookTimeout)
+		return fmt.Errorf("it took longer than %v and was killed", hookTimeout)
 	case err != nil && said != "":
 		return fmt.Errorf("%w: %s", err, said)
 	}

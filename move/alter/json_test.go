@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
@@ -113,7 +113,7 @@ func TestTypedJSON(t *testing.T) {
 		if err := testwait.Receive(t, "all rows to be equal", steps); err != nil {
 			t.Fatal(err)
 		}
-		control := copier.NewControl(o.Control)
+		control := control.NewClient(o.Control)
 		if _, err := control.Proceed(t.Context()); err != nil {
 			t.Error(err)
 		}

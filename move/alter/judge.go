@@ -73,11 +73,11 @@ type judge struct {
 
 // newJudge returns a judge of a statement. Its connection is one of connect.
 func newJudge(c *mysqlconn.Client, s *Statement, t *rowstream.Table) *judge {
-	sum := sha256.Sum256([]byte(s.FullName()))
+	sum := sha256.Sum256([]byte(s.fullName()))
 	return &judge{c: c, s: s, t: t, name: fmt.Sprintf("alter_probe_%x", sum[:8]), maria: session.IsMariaDB(c.ServerVersion)}
 }
 
-func (j *judge) sqlName() string { return session.Ident(Schema) + "." + session.Ident(j.name) }
+func (j *judge) quotedName() string { return session.Ident(Schema) + "." + session.Ident(j.name) }
 
 // judge returns what the statement would do. It writes the probe alone, and drops it.
 func (j *judge) judge(ctx context.Context) (*Judgement, error) {
@@ -182,9 +182,9 @@ func unlessUnseen(err error) error {
 
 // create drops the probe if it exists and creates it.
 func (j *judge) create(ctx context.Context) error {
-	for _, sql := range []string{"DROP TABLE IF EXISTS " + j.sqlName(), "CREATE TABLE " + j.sqlName() + " LIKE " + j.t.SQLName()} {
+	for _, sql := range []string{"DROP TABLE IF EXISTS " + j.quotedName(), "CREATE TABLE " + j.quotedName() + " LIKE " + j.t.SQLName()} {
 		if _, err := j.c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO its account", j.sqlName(), err, session.Ident(Schema))
+			return fmt.Errorf("create the probe %s: %w; GRANT ALL ON %s.* TO its account", j.quotedName(), err, session.Ident(Schema))
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (j *judge) create(ctx context.Context) error {
 func (j *judge) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, _ = j.c.Exec(ctx, "DROP TABLE IF EXISTS "+j.sqlName()) // the next probe replaces it
+	_, _ = j.c.Exec(ctx, "DROP TABLE IF EXISTS "+j.quotedName()) // the next probe replaces it
 }
 
 // fill copies rows into the probe.
@@ -205,7 +205,7 @@ func (j *judge) fill(ctx context.Context, most int) (rows int64, err error) {
 	err = session.Set(ctx, j.c, session.Usual(j.c, "sql_mode")...)
 	var result mysqlconn.Result
 	if err == nil {
-		result, err = j.c.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.sqlName(), session.Idents(names), j.t.SQLName(), most))
+		result, err = j.c.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) SELECT %[2]s FROM %s LIMIT %d", j.quotedName(), session.Idents(names), j.t.SQLName(), most))
 	}
 	if err == nil {
 		err = session.Set(ctx, j.c, serversOwn("sql_mode"))
@@ -289,7 +289,7 @@ func (j *judge) try(ctx context.Context, clauses []Clause) (v Verdict, err error
 		if a.algorithm == Instant {
 			sql = instantlyOn(j.c)
 		}
-		_, err := j.c.Exec(ctx, alters(j.sqlName(), clauses, sql))
+		_, err := j.c.Exec(ctx, alters(j.quotedName(), clauses, sql))
 		if reason, ok := unsupported(err); ok {
 			if !strings.Contains(v.Why, reason) {
 				v.Why = strings.TrimPrefix(v.Why+"; "+reason, "; ")

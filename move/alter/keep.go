@@ -143,7 +143,7 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	b := r.newBacking(report)
 	b.over = time.Now().Add(r.o.RevertWindow)
 	if err := b.follow(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert --table "+r.s.FullName()))
+		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert --table "+r.s.fullName()))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (r *run) revert(ctx context.Context, report *Report) error {
 		report.Copy.Kept = Kept{State: KeptReverted}
 		return r.forgetOld(ctx)
 	case r.stage == stageDropped, r.job.Kept != nil && r.job.Kept.Dropped:
-		return fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.FullName(), r.s.Schema, r.s.old())
+		return fmt.Errorf("revert %s: its old table %s.%s was dropped; tare alter finish deletes the record of it", r.s.fullName(), r.s.Schema, r.s.old())
 	}
 	if r.job.Kept == nil {
 		r.o.KeepOld = max(r.o.KeepOld, time.Hour) // it is reverted before
@@ -291,7 +291,7 @@ func (r *run) revert(ctx context.Context, report *Report) error {
 		}
 	}
 	if r.job.Kept.Closed != "" {
-		return fmt.Errorf("revert %s: %s", r.s.FullName(), r.job.Kept.Closed)
+		return fmt.Errorf("revert %s: %s", r.s.fullName(), r.job.Kept.Closed)
 	}
 	b := r.newBacking(report)
 	b.reverting = true
@@ -299,7 +299,7 @@ func (r *run) revert(ctx context.Context, report *Report) error {
 		return err
 	}
 	if err := b.follow(ctx); err != nil {
-		return fmt.Errorf("revert %s: %w", r.s.FullName(), again(err, "run the same command again to resume"))
+		return fmt.Errorf("revert %s: %w", r.s.fullName(), again(err, "run the same command again to resume"))
 	}
 	report.Seconds = time.Since(began).Seconds()
 	r.o.Monitor.step(telemetry.StepDone)
@@ -321,11 +321,11 @@ func Finish(ctx context.Context, o Options) (*Report, error) {
 
 // openKept connects to a server with an old table, and takes the lock of the table's alterations.
 func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, nil, err
 	}
 	r := &run{o: o, s: &Statement{Schema: o.Schema, Table: o.Table}}
-	o.Monitor.begin(o.On.Addr, r.s.FullName(), "")
+	o.Monitor.begin(o.On.Addr, r.s.fullName(), "")
 	var err error
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, nil, err
@@ -337,9 +337,9 @@ func openKept(ctx context.Context, o *Options) (*run, *Report, error) {
 		r.close()
 		return nil, nil, err
 	}
-	o.Monitor.named(r.s.FullName(), r.s.Text)
+	o.Monitor.named(r.s.fullName(), r.s.Text)
 	report := &Report{
-		Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Way: WayCopy, Why: "an earlier run has swapped the tables",
+		Table: r.s.fullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Way: WayCopy, Why: "an earlier run has swapped the tables",
 		LockWaits: []float64{}, Copy: newCopyReport(r.s),
 	}
 	return r, report, nil
@@ -356,7 +356,7 @@ func (r *run) prepareKept(ctx context.Context) error {
 		return err
 	}
 	if r.stage < stageSwapped {
-		return fmt.Errorf("no old table of %s is kept: there is nothing to revert or to drop", r.s.FullName())
+		return fmt.Errorf("no old table of %s is kept: there is nothing to revert or to drop", r.s.fullName())
 	}
 	var err error
 	r.s, err = Parse(r.s.Schema, r.s.Table, r.job.Clauses)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testseed"
@@ -192,7 +193,7 @@ func TestRevertRunning(t *testing.T) {
 			t.Errorf("%v s, durations %+v, position %q", first.Seconds, took, first.Copy.SwapPosition)
 		}
 		d.awaitWrites(w, 30)
-		control := copier.NewControl(o.Control)
+		control := control.NewClient(o.Control)
 		defer control.Close()
 		testwait.Until(t, "the way back to be followed", func() bool {
 			status, err := control.Status(t.Context())
@@ -250,7 +251,7 @@ func TestRevertReconnects(t *testing.T) {
 			ended <- err
 		}()
 		testwait.Receive(t, "the swap", swapped)
-		control := copier.NewControl(o.Control)
+		control := control.NewClient(o.Control)
 		defer control.Close()
 		testwait.Until(t, "the way back to be followed", func() bool {
 			status, err := control.Status(t.Context())
@@ -271,7 +272,7 @@ func TestRevertReconnects(t *testing.T) {
 
 // phaseOf returns the phase in the metrics of a copy.
 // statusOf returns the status of a run.
-func statusOf(t *testing.T, c *copier.Control) *telemetry.Status {
+func statusOf(t *testing.T, c *control.Client) *telemetry.Status {
 	t.Helper()
 	s, err := c.Status(t.Context())
 	if err != nil {
@@ -299,15 +300,15 @@ func phaseOf(t *testing.T, g prometheus.Gatherer) string {
 // TestKeepEnds has old tables dropped: at once, when the time is over, and on request.
 func TestKeepEnds(t *testing.T) {
 	onBoth(t, func(t *testing.T, d *database) {
-		for table, prepare := range map[string]func(o *Options, c *copier.Control){
-			"once":  func(o *Options, _ *copier.Control) { o.KeepOld, o.RevertWindow = 0, 0 },
-			"over":  func(o *Options, _ *copier.Control) { o.KeepOld, o.RevertWindow = 2*time.Second, 2*time.Second },
-			"asked": func(*Options, *copier.Control) {},
+		for table, prepare := range map[string]func(o *Options, c *control.Client){
+			"once":  func(o *Options, _ *control.Client) { o.KeepOld, o.RevertWindow = 0, 0 },
+			"over":  func(o *Options, _ *control.Client) { o.KeepOld, o.RevertWindow = 2*time.Second, 2*time.Second },
+			"asked": func(*Options, *control.Client) {},
 		} {
 			d.fillForms(table, 20)
 			o := d.options(table, "MODIFY small INT")
 			o.AlwaysCopy, o.RevertWindow, o.Control = true, time.Hour, t.TempDir()+"/s"
-			control := copier.NewControl(o.Control)
+			control := control.NewClient(o.Control)
 			defer control.Close()
 			prepare(&o, control)
 			swapped, ended := make(chan struct{}, 1), make(chan error, 1)

@@ -51,7 +51,7 @@ func List(ctx context.Context, o Options) (all []Listed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.Query(ctx, "SELECT table_schema, table_name, started FROM "+jobRecords.sqlName()+" ORDER BY 1, 2", func(row mysqlwire.TextRow) error {
+	_, err = c.Query(ctx, "SELECT table_schema, table_name, started FROM "+jobRecords.quotedName()+" ORDER BY 1, 2", func(row mysqlwire.TextRow) error {
 		all = append(all, Listed{schema: string(row[0]), name: string(row[1]), Started: string(row[2])})
 		return nil
 	})
@@ -76,7 +76,7 @@ func (r *run) list(ctx context.Context, l *Listed, jobs []state.Job) error {
 	if err := r.findStage(ctx); err != nil {
 		return err
 	}
-	l.Table, l.State = r.s.FullName(), ListedLeft
+	l.Table, l.State = r.s.fullName(), ListedLeft
 	if r.job == nil { // deleted meanwhile
 		return nil
 	}
@@ -119,7 +119,7 @@ func Cleanup(ctx context.Context, o Options) (dropped []Listed, err error) {
 		switch err := cleanOne(ctx, &p); {
 		case err == nil:
 			dropped = append(dropped, all[i])
-		case !errors.Is(err, ErrBusy) && !errors.Is(err, errNotOver):
+		case !errors.Is(err, errBusy) && !errors.Is(err, errNotOver):
 			failed = append(failed, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -77,7 +78,7 @@ func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
 		}
 		names = append(names, session.Ident(c.Column.Name))
 	}
-	for _, k := range rowstream.CreateKeys(target.Create) {
+	for _, k := range createtable.Keys(target.Create) {
 		if indexesRows(&k, names) {
 			return nil
 		}
@@ -86,7 +87,7 @@ func sameKey(m *tabledef.Mapping, source, target *rowstream.Table) error {
 }
 
 // indexesRows reports whether the server finds rows by their columns in an index.
-func indexesRows(k *rowstream.CreateKey, names []string) bool {
+func indexesRows(k *createtable.Key, names []string) bool {
 	if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" && k.Kind != "KEY" || k.Hidden() || len(k.Parts) < len(names) {
 		return false
 	}
@@ -108,7 +109,7 @@ func (e *newKeyError) Error() string {
 func safeKeys(m *tabledef.Mapping, source, target *rowstream.Table) error {
 	had := uniqueKeys(m, source)
 	identified := false
-	for _, k := range rowstream.CreateKeys(target.Create) {
+	for _, k := range createtable.Keys(target.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
@@ -154,7 +155,7 @@ func neverNull(m *tabledef.Mapping, source *rowstream.Table, parts []string) boo
 }
 
 // sameEqualities returns an error if values of the columns of a unique key are equal by other rules than in the source.
-func sameEqualities(m *tabledef.Mapping, source *rowstream.Table, k *rowstream.CreateKey) error {
+func sameEqualities(m *tabledef.Mapping, source *rowstream.Table, k *createtable.Key) error {
 	for i := range m.Columns {
 		c := &m.Columns[i]
 		n := tabledef.ColumnNumber(source, c.From)
@@ -173,7 +174,7 @@ func sameEqualities(m *tabledef.Mapping, source *rowstream.Table, k *rowstream.C
 // uniqueKeys returns the parts of the source's unique keys, in lower case and without directions, by the names that the columns have in the
 // target.
 func uniqueKeys(m *tabledef.Mapping, source *rowstream.Table) (all [][]string) {
-	for _, k := range rowstream.CreateKeys(source.Create) {
+	for _, k := range createtable.Keys(source.Create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}
@@ -238,7 +239,7 @@ type defaulter struct {
 // value returns the value in the form of ReadExpr.
 func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value []byte, err error) {
 	line := ""
-	for _, l := range rowstream.CreateLines(d.target.Create) {
+	for _, l := range sqldigest.Lines(d.target.Create, 0) {
 		if l = strings.TrimPrefix(l, "  "); strings.HasPrefix(l, session.Ident(column.Name)+" ") {
 			line = strings.TrimSuffix(l, ",")
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
@@ -55,12 +56,12 @@ type Options struct {
 	// KeepOld. 0: Run returns after the swap.
 	RevertWindow time.Duration
 
-	// OnEvent is a shell command that is executed with a HookEvent on its standard input, for at most HookTimeout each. The alteration
+	// OnEvent is a shell command that is executed with a hookEvent on its standard input, for at most hookTimeout each. The alteration
 	// does not wait for it, but Run does before it returns. Empty: none.
 	OnEvent string
 
-	socket *copier.Socket // open for Control; nil: not yet
-	hooks  *hooks         // of OnEvent; nil: not yet
+	socket *control.Socket // open for Control; nil: not yet
+	hooks  *hooks          // of OnEvent; nil: not yet
 
 	LossyRevert bool // Revert even if values are lost
 
@@ -69,8 +70,8 @@ type Options struct {
 	Observe func(telemetry.Event) // called by several goroutines; nil: no one
 }
 
-// Validate sets defaults and returns an error if o is invalid.
-func (o *Options) Validate() error {
+// validate sets defaults and returns an error if o is invalid.
+func (o *Options) validate() error {
 	o.MaxLockWait = cmp.Or(o.MaxLockWait, DefaultMaxLockWait)
 	o.LockTries = cmp.Or(o.LockTries, DefaultLockTries)
 	o.MaxInplace = cmp.Or(o.MaxInplace, DefaultMaxInplace)

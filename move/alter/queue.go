@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
-	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -115,7 +115,7 @@ func newQueue(o *Options, entries []QueueEntry) (*queue, error) {
 		q.report.Items = append(q.report.Items, QueueItem{Line: e.Line, Table: e.Schema + "." + e.Table, Alter: e.Clauses, State: telemetry.QueueWaiting})
 	}
 	first := q.options(0)
-	if err := first.Validate(); err != nil {
+	if err := first.validate(); err != nil {
 		return nil, err
 	}
 	o.Monitor, o.Observe = first.Monitor, first.Observe
@@ -206,7 +206,7 @@ func (q *queue) checkEntry(ctx context.Context, i int) error {
 		return err
 	}
 	defer r.close()
-	item.Table = r.s.FullName()
+	item.Table = r.s.fullName()
 	known, err := loadRecord[queued](ctx, r.c, queueRecords, r.s)
 	if err != nil {
 		return err
@@ -343,8 +343,8 @@ func (o *Options) listen(ctx context.Context) (_ context.Context, end func(error
 	if o.Control == "" || o.socket != nil {
 		return ctx, func(error) { cancel(nil) }, nil
 	}
-	o.socket, err = copier.OpenSocket(o.Control, copier.SocketOptions{
-		Status: o.Monitor.Status, Abort: func() { cancel(copier.ErrAborted) }, Observe: o.Observe,
+	o.socket, err = control.Open(o.Control, control.SocketOptions{
+		Status: o.Monitor.Status, Abort: func() { cancel(control.ErrAborted) }, Observe: o.Observe,
 		Cancel: func() error {
 			if o.Monitor.status().Old != nil {
 				return errTooLate
@@ -365,8 +365,8 @@ func (o *Options) listen(ctx context.Context) (_ context.Context, end func(error
 
 // aborted returns the error of a request to abort, which is the cause of whatever failed by it.
 func aborted(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), copier.ErrAborted) {
-		return copier.ErrAborted
+	if err != nil && errors.Is(context.Cause(ctx), control.ErrAborted) {
+		return control.ErrAborted
 	}
 	return err
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testwait"
-	"github.com/taredb/tare/move/copier"
 )
 
 // TestParseQueue parses queues, and has each line that is refused in the error.
@@ -229,7 +229,7 @@ func TestQueueAbort(t *testing.T) {
 			report, err = RunQueue(context.WithoutCancel(t.Context()), o, entries, func(*QueueItem) {})
 			ended <- err
 		}()
-		control := copier.NewControl(o.Control)
+		control := control.NewClient(o.Control)
 		defer control.Close()
 		testwait.Until(t, "the swap of the first to be postponed", func() bool {
 			s, err := control.Status(t.Context())

@@ -24,7 +24,7 @@ var (
 	queueRecords = records{name: "alter_queue", column: "entry", comment: "the latest entry of a queue of tare alter for each table", fact: "a queue has altered %s"} //nolint:gochecknoglobals // a constant
 )
 
-func (r records) sqlName() string { return session.Ident(Schema) + "." + session.Ident(r.name) }
+func (r records) quotedName() string { return session.Ident(Schema) + "." + session.Ident(r.name) }
 
 func (r records) where(s *Statement) string {
 	return " WHERE table_schema = " + session.Literal(s.Schema) + " AND table_name = " + session.Literal(s.Table)
@@ -32,7 +32,7 @@ func (r records) where(s *Statement) string {
 
 // loadRecord returns the record of a table, nil if there is none.
 func loadRecord[T any](ctx context.Context, c *mysqlconn.Client, r records, s *Statement) (record *T, err error) {
-	_, err = c.Query(ctx, "SELECT "+r.column+" FROM "+r.sqlName()+r.where(s), func(row mysqlwire.TextRow) error {
+	_, err = c.Query(ctx, "SELECT "+r.column+" FROM "+r.quotedName()+r.where(s), func(row mysqlwire.TextRow) error {
 		record = new(T)
 		return json.Unmarshal(row[0], record)
 	})
@@ -40,7 +40,7 @@ func loadRecord[T any](ctx context.Context, c *mysqlconn.Client, r records, s *S
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read from schema %s whether "+r.fact+": %w", Schema, s.FullName(), err)
+		return nil, fmt.Errorf("read from schema %s whether "+r.fact+": %w", Schema, s.fullName(), err)
 	}
 	return record, nil
 }
@@ -53,18 +53,18 @@ func (r records) save(ctx context.Context, c *mysqlconn.Client, s *Statement, re
 	}
 	value := session.Literal(string(text))
 	for _, sql := range []string{
-		"CREATE TABLE IF NOT EXISTS " + r.sqlName() + ` (
+		"CREATE TABLE IF NOT EXISTS " + r.quotedName() + ` (
   table_schema varbinary(256) NOT NULL,
   table_name   varbinary(256) NOT NULL,
   ` + r.column + ` longblob NOT NULL COMMENT 'JSON',
   started      datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
   PRIMARY KEY (table_schema, table_name)
 ) ENGINE=InnoDB COMMENT='` + r.comment + "'",
-		"INSERT INTO " + r.sqlName() + " (table_schema, table_name, " + r.column + ") VALUES (" + session.Literal(s.Schema) + ", " +
+		"INSERT INTO " + r.quotedName() + " (table_schema, table_name, " + r.column + ") VALUES (" + session.Literal(s.Schema) + ", " +
 			session.Literal(s.Table) + ", " + value + ") ON DUPLICATE KEY UPDATE " + r.column + " = " + value,
 	} {
 		if _, err := c.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("record in schema %s that "+r.fact+": %w", Schema, s.FullName(), err)
+			return fmt.Errorf("record in schema %s that "+r.fact+": %w", Schema, s.fullName(), err)
 		}
 	}
 	return nil
@@ -72,8 +72,8 @@ func (r records) save(ctx context.Context, c *mysqlconn.Client, s *Statement, re
 
 // delete deletes the record of a table.
 func (r records) delete(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
-	if _, err := c.Exec(ctx, "DELETE FROM "+r.sqlName()+r.where(s)); err != nil && !state.Absent(err) {
-		return fmt.Errorf("delete the record of %s in schema %s: %w", s.FullName(), Schema, err)
+	if _, err := c.Exec(ctx, "DELETE FROM "+r.quotedName()+r.where(s)); err != nil && !state.Absent(err) {
+		return fmt.Errorf("delete the record of %s in schema %s: %w", s.fullName(), Schema, err)
 	}
 	return nil
 }

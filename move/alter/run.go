@@ -61,8 +61,8 @@ const (
 	stageDropped        // the old table was dropped, by a run that was killed then or by another client
 )
 
-// ErrBusy means that another process alters the table.
-var ErrBusy = errors.New("another tare alter is at work")
+// errBusy means that another process alters the table.
+var errBusy = errors.New("another tare alter is at work")
 
 // open opens the table, and has the clauses judged.
 func open(ctx context.Context, o *Options) (*run, error) {
@@ -79,14 +79,14 @@ func open(ctx context.Context, o *Options) (*run, error) {
 
 // openTable parses the statement, connects, and takes the lock of the table's alterations, which the connection holds.
 func openTable(ctx context.Context, o *Options) (r *run, err error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	r = &run{o: o}
 	if r.s, err = Parse(o.Schema, o.Table, o.Clauses); err != nil {
 		return nil, err
 	}
-	o.Monitor.begin(o.On.Addr, r.s.FullName(), r.s.Text)
+	o.Monitor.begin(o.On.Addr, r.s.fullName(), r.s.Text)
 	if r.c, err = connect(ctx, o.On); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if r.t.Engine != "InnoDB" {
-		return fmt.Errorf("table %s uses %s: only InnoDB tables are altered; ALTER TABLE %s ENGINE=InnoDB first", r.s.FullName(), r.t.Engine, r.s.SQLName())
+		return fmt.Errorf("table %s uses %s: only InnoDB tables are altered; ALTER TABLE %s ENGINE=InnoDB first", r.s.fullName(), r.t.Engine, r.s.quotedName())
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (r *run) judge(ctx context.Context) (err error) {
 		}
 	}
 	if r.g.CopyRefused != "" && r.g.Whole.Error == "" {
-		r.g.Plain = alters(r.s.SQLName(), r.s.Clauses, plainAlgorithm(&r.g.Whole))
+		r.g.Plain = alters(r.s.quotedName(), r.s.Clauses, plainAlgorithm(&r.g.Whole))
 	}
 	r.g.Notes = append(r.g.Notes, checkNotes(r.t, r.c.ServerVersion)...)
 	return nil
@@ -165,17 +165,17 @@ func (r *run) judge(ctx context.Context) (err error) {
 func (r *run) lock(ctx context.Context) error {
 	got, err := session.QueryValue(ctx, r.c, "SELECT COALESCE(GET_LOCK("+session.Literal(lockName(r.s))+", 2), 0)")
 	if err != nil {
-		return fmt.Errorf("lock alterations of %s: %w", r.s.FullName(), err)
+		return fmt.Errorf("lock alterations of %s: %w", r.s.fullName(), err)
 	}
 	if got != "1" {
-		return fmt.Errorf("%w on %s: wait for it, or stop it; while it follows changes back, use tare alter ctl revert, or finish", ErrBusy, r.s.FullName())
+		return fmt.Errorf("%w on %s: wait for it, or stop it; while it follows changes back, use tare alter ctl revert, or finish", errBusy, r.s.fullName())
 	}
 	if err := session.Set(ctx, r.c, session.Int("wait_timeout", 31536000)); err != nil { // it may be idle for as long as a copy takes
 		return fmt.Errorf("prepare the connection to the server: %w", err)
 	}
 	for _, role := range swapRoles {
 		if err := state.AwaitLock(ctx, r.c, swapLock(r.s, role), 2*r.o.MaxLockWait); err != nil {
-			return fmt.Errorf("wait for the end of an earlier swap of %s: %w", r.s.FullName(), err)
+			return fmt.Errorf("wait for the end of an earlier swap of %s: %w", r.s.fullName(), err)
 		}
 	}
 	return nil
@@ -207,7 +207,7 @@ func checkNotes(t *rowstream.Table, version string) (notes []string) {
 }
 
 func lockName(s *Statement) string {
-	return fmt.Sprintf("tare.alter.%x", sha1.Sum([]byte(s.FullName())))
+	return fmt.Sprintf("tare.alter.%x", sha1.Sum([]byte(s.fullName())))
 }
 
 // swapRoles are the parts of a swap's sessions.
@@ -235,16 +235,16 @@ func Lint(ctx context.Context, o Options) (*Plan, error) {
 	defer r.close()
 	switch r.stage {
 	case stageCopying:
-		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.FullName(), r.job.Clauses)
+		return nil, fmt.Errorf("a copy of %s for %q is not finished: repeat its command to resume it, or discard it with option restart", r.s.fullName(), r.job.Clauses)
 	case stageSwapped:
-		return nil, fmt.Errorf("an earlier run has altered %s by %q, and its old table is kept%s", r.s.FullName(), r.job.Clauses, r.job.until())
+		return nil, fmt.Errorf("an earlier run has altered %s by %q, and its old table is kept%s", r.s.fullName(), r.job.Clauses, r.job.until())
 	}
 	return r.plan(), nil
 }
 
 // plan returns the way that is tried first.
 func (r *run) plan() *Plan {
-	p := &Plan{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
+	p := &Plan{Table: r.s.fullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g}
 	if p.Way, p.Why = r.o.choose(r.g); p.Way == WayCopy && r.g.CopyRefused != "" {
 		p.Way, p.Why = WayNone, p.Why+"; and a copy is refused: "+r.g.CopyRefused+r.plain()
 	}
@@ -299,22 +299,22 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 
 // execute alters the table of a run that began at a time.
 func (r *run) execute(ctx context.Context, began time.Time) (*Report, error) {
-	r.o.Monitor.named(r.s.FullName(), r.s.Text)
-	report := &Report{Table: r.s.FullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
+	r.o.Monitor.named(r.s.fullName(), r.s.Text)
+	report := &Report{Table: r.s.fullName(), Alter: r.s.Text, Server: r.c.ServerVersion, Judgement: r.g, LockWaits: []float64{}}
 	swapped := r.o.Swapped
 	r.o.Swapped = func(report *Report) {
 		report.Seconds = time.Since(began).Seconds()
 		c := report.Copy
-		r.o.hooks.emit(HookEvent{Event: HookSwapped, Old: c.Old, Until: c.Kept.Until, PauseSeconds: c.PauseSeconds})
+		r.o.hooks.emit(hookEvent{Event: hookSwapped, Old: c.Old, Until: c.Kept.Until, PauseSeconds: c.PauseSeconds})
 		swapped(report)
 	}
-	r.o.hooks.emit(HookEvent{Event: HookStarted})
+	r.o.hooks.emit(hookEvent{Event: hookStarted})
 	if err := r.alter(ctx, report); err != nil {
 		return nil, r.cancelled(ctx, err)
 	}
 	report.Seconds = time.Since(began).Seconds()
 	if report.Copy == nil {
-		r.o.hooks.emit(HookEvent{Event: HookAltered})
+		r.o.hooks.emit(hookEvent{Event: hookAltered})
 	}
 	r.o.Monitor.step(telemetry.StepDone)
 	return report, nil
@@ -334,10 +334,10 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 	for {
 		report.Way, report.Why = w, why
 		r.o.Monitor.chose(w, why)
-		r.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("%s is altered by %s: %s", r.s.FullName(), w, why)})
+		r.o.Observe(telemetry.Event{Kind: telemetry.EventAlter, Text: fmt.Sprintf("%s is altered by %s: %s", r.s.fullName(), w, why)})
 		switch w {
 		case WayNone:
-			return fmt.Errorf("alter %s: %s", r.s.FullName(), why)
+			return fmt.Errorf("alter %s: %s", r.s.fullName(), why)
 		case WayCopy:
 			r.warnRevert()
 			return r.copy(ctx, report)
@@ -352,7 +352,7 @@ func (r *run) alter(ctx context.Context, report *Report) error {
 		case refused:
 			w, why = r.o.next(w, r.g, reason)
 		case err != nil:
-			return fmt.Errorf("alter %s by %s: %w", r.s.FullName(), w, err)
+			return fmt.Errorf("alter %s by %s: %w", r.s.fullName(), w, err)
 		default:
 			return nil
 		}

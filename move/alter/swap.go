@@ -109,7 +109,7 @@ func (w *swapper) run(ctx context.Context, c *copier.Swapping) error {
 		}
 		w.report.SwapTries = append(w.report.SwapTries, err.Error())
 		if try >= w.o.LockTries {
-			return fmt.Errorf("swap %s with its shadow: %d tries have failed; run the same command again to resume from here; the last one: %w", w.s.FullName(), try, err)
+			return fmt.Errorf("swap %s with its shadow: %d tries have failed; run the same command again to resume from here; the last one: %w", w.s.fullName(), try, err)
 		}
 		pause := lockPause(try, w.o.MaxLockWait)
 		w.notify("try %d of %d: %v; next try in %v", try, w.o.LockTries, err, pause)
@@ -173,7 +173,7 @@ func (w *swapper) try(ctx context.Context, c *copier.Swapping) error {
 
 // underLocks is the way of MySQL.
 func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *sessions) error {
-	locked, cancel, err := w.lock(ctx, s, "LOCK TABLES "+w.s.SQLName()+" READ")
+	locked, cancel, err := w.lock(ctx, s, "LOCK TABLES "+w.s.quotedName()+" READ")
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 		return err
 	}
 	whole := context.WithoutCancel(ctx) // a statement that was sent is completed, so that its effect is known
-	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.SQLName()+" WRITE, "+w.s.sqlName(w.shadow)+" WRITE")
+	a := ask(whole, s.switcher, "LOCK TABLES "+w.s.quotedName()+" WRITE, "+w.s.sqlName(w.shadow)+" WRITE")
 	err = s.waiting(locked, a)
 	_, unlockErr := s.keeper.Exec(whole, "UNLOCK TABLES")
 	if lockErr := <-a.done; lockErr != nil || err != nil || unlockErr != nil {
@@ -198,7 +198,7 @@ func (w *swapper) underLocks(ctx context.Context, c *copier.Swapping, s *session
 	if err := w.record(locked, c, s); err != nil {
 		return err
 	}
-	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.SQLName()+" TO "+w.s.sqlName(w.old)+", "+w.s.sqlName(w.shadow)+" TO "+w.s.SQLName())
+	_, err = s.switcher.Exec(whole, "RENAME TABLE "+w.s.quotedName()+" TO "+w.s.sqlName(w.old)+", "+w.s.sqlName(w.shadow)+" TO "+w.s.quotedName())
 	return lost(err)
 }
 
@@ -207,7 +207,7 @@ func (w *swapper) lock(ctx context.Context, s *sessions, sql string) (context.Co
 	began := time.Now()
 	if _, err := s.keeper.Exec(ctx, sql); err != nil {
 		w.report.LockWaits = append(w.report.LockWaits, time.Since(began).Seconds())
-		return nil, nil, fmt.Errorf("lock %s: %w", w.s.FullName(), err)
+		return nil, nil, fmt.Errorf("lock %s: %w", w.s.fullName(), err)
 	}
 	locked, cancel := s.within(ctx, w.o.MaxLockWait)
 	return locked, cancel, nil
@@ -227,12 +227,12 @@ func (s *Statement) sentry() string {
 
 // behindSentry is the way of MariaDB.
 func (w *swapper) behindSentry(ctx context.Context, c *copier.Swapping, s *sessions) error {
-	table, old, shadow, sentry := w.s.SQLName(), w.s.sqlName(w.old), w.s.sqlName(w.shadow), w.s.sqlName(w.s.sentry())
+	table, old, shadow, sentry := w.s.quotedName(), w.s.sqlName(w.old), w.s.sqlName(w.shadow), w.s.sqlName(w.s.sentry())
 	if err := dropSentry(ctx, s.observer, w.s); err != nil {
 		return err
 	}
 	if _, err := s.observer.Exec(ctx, "CREATE TABLE "+sentry+" (tare_sentry INT PRIMARY KEY) ENGINE=InnoDB COMMENT='"+sentryComment+"'"); err != nil {
-		return fmt.Errorf("create the sentry of %s: %w", w.s.FullName(), err)
+		return fmt.Errorf("create the sentry of %s: %w", w.s.fullName(), err)
 	}
 	locked, cancel, err := w.lock(ctx, s, "LOCK TABLES "+table+" WRITE, "+sentry+" WRITE")
 	if err != nil {
@@ -302,7 +302,7 @@ func dropSentry(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 		" AND TABLE_NAME = "+session.SchemaText(s.sentry()))
 	switch {
 	case err != nil:
-		return fmt.Errorf("look for the sentry of %s: %w", s.FullName(), err)
+		return fmt.Errorf("look for the sentry of %s: %w", s.fullName(), err)
 	case comment == "":
 		return nil
 	case comment != "="+sentryComment:
@@ -310,22 +310,22 @@ func dropSentry(ctx context.Context, c *mysqlconn.Client, s *Statement) error {
 	}
 	for began := time.Now(); ; {
 		n, err := session.QueryValue(ctx, c, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE LOCATE("+
-			session.Literal("RENAME TABLE "+s.SQLName()+" TO ")+", INFO) = 1")
+			session.Literal("RENAME TABLE "+s.quotedName()+" TO ")+", INFO) = 1")
 		if err != nil {
-			return fmt.Errorf("look for a RENAME of %s: %w", s.FullName(), err)
+			return fmt.Errorf("look for a RENAME of %s: %w", s.fullName(), err)
 		}
 		if n == "0" {
 			break
 		}
 		if time.Since(began) > time.Minute {
-			return fmt.Errorf("a RENAME of %s by an earlier run still waits: KILL it", s.FullName())
+			return fmt.Errorf("a RENAME of %s by an earlier run still waits: KILL it", s.fullName())
 		}
 		if !telemetry.Sleep(ctx, 100*time.Millisecond) {
 			return context.Cause(ctx)
 		}
 	}
 	if _, err := c.Exec(ctx, "DROP TABLE "+s.sqlName(s.sentry())); err != nil {
-		return fmt.Errorf("drop the sentry of %s: %w", s.FullName(), err)
+		return fmt.Errorf("drop the sentry of %s: %w", s.fullName(), err)
 	}
 	return nil
 }

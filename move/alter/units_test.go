@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 	} {
 		o := Options{On: mysqlconn.Config{Addr: "x:1"}, Schema: "s", Table: "t"}
 		c.change(&o)
-		err := o.Validate()
+		err := o.validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}

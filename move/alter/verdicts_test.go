@@ -69,7 +69,7 @@ func (d *database) verdict(clauses, kind, table string) {
 		sql = instantlyOn(c)
 	}
 	written := d.handlerWrites(c)
-	if _, err := c.Exec(d.t.Context(), alters(s.SQLName(), s.Clauses, sql)); err != nil {
+	if _, err := c.Exec(d.t.Context(), alters(s.quotedName(), s.Clauses, sql)); err != nil {
 		d.t.Errorf("%s of %s: the probe took %s, and the table: %v", clauses, kind, sql, err)
 		return
 	}

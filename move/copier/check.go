@@ -107,7 +107,7 @@ func (p *preparePhase) checkOwners(ctx context.Context) error {
 			continue
 		}
 		reader := p.snapshot.Reader(0)
-		c, err := tabledef.CutRows(ctx, reader, t.Source, new(tabledef.Sizing).Next(t.Source, 0, DefaultChunkBytes), rowstream.Chunk{})
+		c, err := tabledef.CutRows(ctx, reader, t.Source, new(tabledef.Sizing).Next(t.Source, 0, defaultChunkBytes), rowstream.Chunk{})
 		if err != nil {
 			return err
 		}

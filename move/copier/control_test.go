@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/gatewayclient"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/move/wire"
@@ -49,7 +50,7 @@ func TestThrottledCopy(t *testing.T) {
 			o.ChunkBytes, o.Workers = 15_000, 2
 			o.Control = filepath.Join(t.TempDir(), "c.sock")
 			o.Throttle = throttle.Options{Server: root(p.from), Query: "SELECT v FROM throttled.load_", Above: 3}
-			c := copier.NewControl(o.Control)
+			c := control.NewClient(o.Control)
 			defer c.Close()
 			events := make(chan telemetry.Event, 1000)
 			o.Observe = func(e telemetry.Event) { events <- e }
@@ -80,7 +81,7 @@ func TestThrottledCopy(t *testing.T) {
 			if _, err := c.Abort(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := testwait.Receive(t, "the copy to stop", ended); !errors.Is(err, copier.ErrAborted) {
+			if err := testwait.Receive(t, "the copy to stop", ended); !errors.Is(err, control.ErrAborted) {
 				t.Fatalf("aborted: %v", err)
 			}
 

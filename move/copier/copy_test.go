@@ -60,7 +60,7 @@ func read(t *testing.T, c *mysqlconn.Client, sql string) []string {
 	return got
 }
 
-// A pair is a source and a target server for exclusive use by one test, with a schema for the test.
+// A pair is a source and a target server for exclusive Use by one test, with a schema for the test.
 type pair struct {
 	from, to       *testmysql.Server
 	source, target *mysqlconn.Client

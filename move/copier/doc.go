@@ -237,7 +237,7 @@
 //     reached is set to q before "reversing" is recorded in B, and is used only from then on. From q or any later
 //     position of B's log, following yields B's rows, for the reason above.
 //
-// The proof assumes that all writers use the gateway, and that an operator who switches clients back by hand stops
+// The proof assumes that all writers Use the gateway, and that an operator who switches clients back by hand stops
 // the reverse stream first. The copy polls the route once per second and stops if the clients have been switched.
 //
 // # Specification

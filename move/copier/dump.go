@@ -32,7 +32,7 @@ func Dump(ctx context.Context, o Options, to dump.Destination) (*dump.Report, er
 	if err := o.validateDump(); err != nil {
 		return nil, err
 	}
-	status := &control{last: telemetry.Status{Phase: telemetry.RunCopying}}
+	status := &controlled{last: telemetry.Status{Phase: telemetry.RunCopying}}
 	o.meter(status)
 	observe := o.Observe
 	o.Observe = func(e telemetry.Event) {
@@ -56,7 +56,7 @@ func Dump(ctx context.Context, o Options, to dump.Destination) (*dump.Report, er
 }
 
 // progressed sets the progress of a run that has no socket.
-func (c *control) progressed(p *telemetry.CopyProgress) {
+func (c *controlled) progressed(p *telemetry.CopyProgress) {
 	if p != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()

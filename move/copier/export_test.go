@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -51,11 +52,11 @@ func PrepareTarget(ctx context.Context, parts []Options) (t RowTarget, end func(
 	var phases []*rowsPhase
 	for i := range parts {
 		o := &parts[i]
-		if err := o.Validate(); err != nil {
+		if err := o.validate(); err != nil {
 			return t, nil, err
 		}
 		o.waits = &telemetry.Waits{Observe: o.Observe}
-		r := newRun(o, o.newPacer(), &control{})
+		r := newRun(o, o.newPacer(), &controlled{})
 		if err := inOrder(ctx, r.describe.run, r.prepare.run); err != nil {
 			return t, nil, err
 		}
@@ -89,10 +90,10 @@ func (SwapFunc) Phase() telemetry.RunPhase { return telemetry.RunFollowing }
 func (SwapFunc) Status() *telemetry.AlterStatus { return nil }
 
 // Proceed returns an error.
-func (SwapFunc) Proceed() error { return errNothingWaits }
+func (SwapFunc) Proceed() error { return control.ErrNothingWaits }
 
 // Revert returns an error.
-func (SwapFunc) Revert(bool) error { return ErrNotSwapped }
+func (SwapFunc) Revert(bool) error { return control.ErrNotSwapped }
 
 // Finish returns an error.
-func (SwapFunc) Finish() error { return ErrSwaps }
+func (SwapFunc) Finish() error { return control.ErrSwaps }

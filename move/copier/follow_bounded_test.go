@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/move/copier"
@@ -114,7 +115,7 @@ func TestFollowBounded(t *testing.T) {
 		t.Errorf("%d bytes of changes are under way, of %d that were written; want %d at most", n, written, most)
 	}
 	sqlExec(t, holder, "UNLOCK TABLES")
-	c := copier.NewControl(o.Control)
+	c := control.NewClient(o.Control)
 	defer c.Close()
 	if _, err := c.Finish(t.Context()); err != nil {
 		t.Fatal(err)

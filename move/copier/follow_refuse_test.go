@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -128,7 +129,7 @@ func TestFollowFinish(t *testing.T) {
 		t.Fatal("waited too long for the copy to catch up")
 	}
 	sqlExec(t, p.source, "INSERT INTO a SELECT seq, REPEAT('x', 500) FROM seq_1_to_30000", "UPDATE a SET c = 'y' WHERE id % 2 = 0", "DELETE FROM a WHERE id % 3 = 0")
-	control := copier.NewControl(o.Control)
+	control := control.NewClient(o.Control)
 	defer control.Close()
 	status, controlErr := control.Finish(t.Context())
 	testwait.Group(t, "the copy to finish", &running)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/testwait"
@@ -32,7 +33,7 @@ func TestFollowThrottled(t *testing.T) {
 		awaitEvent(t, events, ended, is)
 	}
 	until(func(e telemetry.Event) bool { return e.Kind == telemetry.EventCaughtUp })
-	c := copier.NewControl(o.Control)
+	c := control.NewClient(o.Control)
 	defer c.Close()
 	stop := 0.0
 	if _, err := c.Throttle(t.Context(), throttle.LimitChange{Share: &stop}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -18,7 +19,7 @@ import (
 // A following is a copy that follows in the background.
 type following struct {
 	t       *testing.T
-	control *copier.Control
+	control *control.Client
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	ended   chan struct{}
@@ -44,7 +45,7 @@ func startFollowing(t *testing.T, o copier.Options) *following {
 		defer close(f.ended)
 		f.report, f.err = copier.Run(ctx, o)
 	})
-	f.control = copier.NewControl(o.Control)
+	f.control = control.NewClient(o.Control)
 	t.Cleanup(func() {
 		f.cancel()
 		f.control.Close()

@@ -75,7 +75,7 @@ func (m *Metrics) applied(counts *follow.Counts) {
 }
 
 // meter connects the metrics to the events and the status of the copy.
-func (o *Options) meter(c *control) {
+func (o *Options) meter(c *controlled) {
 	if o.Metrics == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/accounts"
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/state"
@@ -25,16 +26,16 @@ const (
 	// before the copier is.
 	DefaultWorkers = 4
 
-	// DefaultChunkBytes is the approximate number of bytes of rows per transaction: large enough that the
+	// defaultChunkBytes is the approximate number of bytes of rows per transaction: large enough that the
 	// cost of transactions is negligible, small enough to be rolled back and repeated quickly.
-	DefaultChunkBytes = 16 << 20
+	defaultChunkBytes = 16 << 20
 
 	// DefaultPatience is how long the copy waits for an unreachable target.
 	DefaultPatience = time.Minute
 
-	// DefaultMaxViewAge is the maximum age of a view of a followed source: short for clients that wait for
+	// defaultMaxViewAge is the maximum age of a view of a followed source: short for clients that wait for
 	// its metadata locks, and long enough that the cost of taking views is negligible.
-	DefaultMaxViewAge = time.Minute
+	defaultMaxViewAge = time.Minute
 
 	minViewAge = 100 * time.Millisecond
 )
@@ -62,8 +63,8 @@ type Options struct {
 	// Collations has the target's collations in place of those that it has not, where none compares by the same rules.
 	Collations map[string]string
 
-	// Tuning has DefaultWorkers, DefaultChunkBytes and DefaultPatience in place of zeros. MaxViewAge is for copies that follow, which
-	// read rows through many views that become consistent by the changes applied; 0: DefaultMaxViewAge. Without Follow there is one
+	// Tuning has DefaultWorkers, defaultChunkBytes and DefaultPatience in place of zeros. MaxViewAge is for copies that follow, which
+	// read rows through many views that become consistent by the changes applied; 0: defaultMaxViewAge. Without Follow there is one
 	// view without a limit.
 	Tuning
 
@@ -107,7 +108,7 @@ type Options struct {
 	Control string
 
 	// Socket is an open control socket that the copy uses instead; nil: there is none.
-	Socket *Socket
+	Socket *control.Socket
 
 	// MayRun reports whether reading may continue. It is called before each row, at most once per tick of
 	// the process's clock. nil: always.
@@ -127,7 +128,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
-	o.ChunkBytes = cmp.Or(o.ChunkBytes, DefaultChunkBytes)
+	o.ChunkBytes = cmp.Or(o.ChunkBytes, defaultChunkBytes)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	o.StateSchema = cmp.Or(o.StateSchema, state.DefaultStateSchema)
 	if o.Observe == nil {
@@ -138,8 +139,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Validate sets defaults and returns an error if the options are invalid.
-func (o *Options) Validate() error {
+// validate sets defaults and returns an error if the options are invalid.
+func (o *Options) validate() error {
 	o.setDefaults()
 	switch {
 	case o.From == nil:
@@ -181,7 +182,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.Follow {
-		o.MaxViewAge = cmp.Or(o.MaxViewAge, DefaultMaxViewAge)
+		o.MaxViewAge = cmp.Or(o.MaxViewAge, defaultMaxViewAge)
 	}
 	o.To.Patience = cmp.Or(o.To.Patience, o.Patience)
 	return o.To.Validate()

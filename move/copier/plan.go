@@ -27,7 +27,7 @@ type PlannedTable struct {
 // the snapshot of the source, except the proof that a heartbeat arrives; of that it checks that heartbeats can be
 // written to the server. It changes nothing on either side.
 func Plan(ctx context.Context, o Options) ([]PlannedTable, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	r := newRun(&o, nil, nil)

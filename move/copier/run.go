@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
@@ -16,20 +17,20 @@ import (
 // Without Follow, the rows of one run come from one consistent view of the source; a run that resumes takes a
 // new view for the remaining rows.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	control := &control{path: o.Control, socket: o.Socket, abort: func() { end(endError{ErrAborted}) }}
-	defer func() { control.close(resultOf(ctx, err)) }()
-	o.meter(control)
+	requests := &controlled{path: o.Control, socket: o.Socket, abort: func() { end(endError{control.ErrAborted}) }}
+	defer func() { requests.close(resultOf(ctx, err)) }()
+	o.meter(requests)
 	o.waits = &telemetry.Waits{Observe: o.Observe}
 	pacer, losses := o.newPacer(), 0
 	values := make(newValues)
 	var lost time.Time // time of the last loss of the lease
 	for {
-		report, err = runOnce(ctx, &o, pacer, control)
+		report, err = runOnce(ctx, &o, pacer, requests)
 		if errors.Is(err, state.ErrLeaseLost) {
 			lost = time.Now()
 			losses++
@@ -91,13 +92,13 @@ func mayResume(err error) bool {
 }
 
 // runOnce runs the copy from the state in the target until it finishes, fails or loses its lease.
-func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, control *control) (*Report, error) {
-	r := newRun(o, pacer, control)
+func runOnce(ctx context.Context, o *Options, pacer *throttle.Pacer, requests *controlled) (*Report, error) {
+	r := newRun(o, pacer, requests)
 	defer r.close()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	report, err := r.run(ctx, end)
-	control.detach()
+	requests.detach()
 	var reported endError
 	if err != nil && errors.As(context.Cause(ctx), &reported) {
 		err = reported.error // the cause, not the error of the call that it interrupted
@@ -178,7 +179,7 @@ func (r *run) transfer(ctx context.Context, fail func(error)) error {
 type run struct {
 	*job
 	monitor *monitor
-	control *control
+	control *controlled
 
 	describe *describer
 	objects  *schemaObjects
@@ -191,11 +192,11 @@ type run struct {
 	handOver *handOverPhase
 }
 
-func newRun(o *Options, pacer *throttle.Pacer, control *control) *run {
+func newRun(o *Options, pacer *throttle.Pacer, requests *controlled) *run {
 	j := newJob(o)
 	j.pacer = pacer
-	m := &monitor{job: j, control: control, started: time.Now(), phase: telemetry.RunPreparing}
-	r := &run{job: j, monitor: m, control: control, describe: &describer{j, m}, objects: &schemaObjects{job: j}, stream: &changeStream{job: j}}
+	m := &monitor{job: j, control: requests, started: time.Now(), phase: telemetry.RunPreparing}
+	r := &run{job: j, monitor: m, control: requests, describe: &describer{j, m}, objects: &schemaObjects{job: j}, stream: &changeStream{job: j}}
 	r.handOver = &handOverPhase{job: j, monitor: m, stream: r.stream}
 	r.prepare = &preparePhase{job: j, objects: r.objects, stream: r.stream, handOver: r.handOver}
 	return r

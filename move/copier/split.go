@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/follow"
 	"github.com/taredb/tare/internal/move/tabledef"
@@ -41,7 +42,7 @@ type splitPart struct {
 	number   int // from 0
 	o        Options
 	from     string // address of the source of a merge; empty: the parts have one source
-	socket   *Socket
+	socket   *control.Socket
 	caughtUp bool             // has caught up at least once; under Split.mu
 	mayEnd   bool             // under Split.mu
 	ended    bool             // under Split.mu
@@ -50,8 +51,8 @@ type splitPart struct {
 
 // NewSplit returns a Split. The parts must follow their source, switch no clients, and have no control socket. control is the path of
 // one for all of them; empty: none. The options Observe of the parts are replaced by observe; events of one part have Event.To.
-func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*Split, error) {
-	s := &Split{control: control, observe: observe}
+func NewSplit(parts []Options, socket string, observe func(telemetry.Event)) (*Split, error) {
+	s := &Split{control: socket, observe: observe}
 	if s.observe == nil {
 		s.observe = func(telemetry.Event) {}
 	}
@@ -62,10 +63,10 @@ func NewSplit(parts []Options, control string, observe func(telemetry.Event)) (*
 		}
 		p.last = telemetry.IdleStatus()
 		p.last.To = p.o.To.Addr
-		p.socket = &Socket{idle: controlled{
-			status: func() telemetry.Status { return s.lastStatus(p) }, change: func(throttle.LimitChange) error { return errNoCopy },
-			finish: func() error { return errNoCopy }, abort: func() {}, observe: func(telemetry.Event) {},
-		}}
+		p.socket = control.NewSocket(control.Controlled{
+			Status: func() telemetry.Status { return s.lastStatus(p) }, Change: func(throttle.LimitChange) error { return control.ErrNoCopy },
+			Finish: func() error { return control.ErrNoCopy }, Abort: func() {}, Observe: func(telemetry.Event) {},
+		})
 		p.o.Socket, p.o.part = p.socket, p
 		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
 		s.parts = append(s.parts, p)
@@ -80,9 +81,9 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	if s.control != "" {
-		end, err := serveControl(s.control, controlled{
-			status: s.Status, change: s.change, finish: s.finish, observe: s.observe,
-			abort: func() { s.cancel(ErrAborted) },
+		end, err := control.Serve(s.control, control.Controlled{
+			Status: s.Status, Change: s.change, Finish: s.finish, Observe: s.observe,
+			Abort: func() { s.cancel(control.ErrAborted) },
 		})
 		if err != nil {
 			return nil, err
@@ -94,8 +95,8 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 		options[i] = p.o
 	}
 	done, err := s.begin(ctx, options)
-	if err != nil && errors.Is(context.Cause(ctx), ErrAborted) {
-		err = ErrAborted
+	if err != nil && errors.Is(context.Cause(ctx), control.ErrAborted) {
+		err = control.ErrAborted
 	}
 	if err != nil {
 		return nil, err
@@ -132,8 +133,8 @@ func (s *Split) Run(ctx context.Context) (_ []*Report, err error) {
 	running.Wait()
 	stop()
 	cutting.Wait()
-	if failed.err != nil && errors.Is(context.Cause(ctx), ErrAborted) {
-		return nil, ErrAborted
+	if failed.err != nil && errors.Is(context.Cause(ctx), control.ErrAborted) {
+		return nil, control.ErrAborted
 	}
 	if failed.err != nil {
 		return nil, failed.err
@@ -274,7 +275,7 @@ func (s *Split) active() (all []*splitPart) {
 func (s *Split) change(c throttle.LimitChange) error {
 	var errs []error
 	for _, p := range s.active() {
-		if err := p.socket.current().change(c); err != nil {
+		if err := p.socket.Current().Change(c); err != nil {
 			errs = append(errs, fmt.Errorf("copy %s: %w", s.name(p), err))
 		}
 	}
@@ -285,13 +286,13 @@ func (s *Split) change(c throttle.LimitChange) error {
 func (s *Split) finish() error {
 	active := s.active()
 	for _, p := range active {
-		if now := p.socket.current().status(); now.Phase != telemetry.RunFollowing || now.Follow == nil {
-			return fmt.Errorf("copy %s: %w", s.name(p), errNotYet)
+		if now := p.socket.Current().Status(); now.Phase != telemetry.RunFollowing || now.Follow == nil {
+			return fmt.Errorf("copy %s: %w", s.name(p), control.ErrNotYet)
 		}
 	}
 	var errs []error
 	for _, p := range active {
-		if err := p.socket.current().finish(); err != nil {
+		if err := p.socket.Current().Finish(); err != nil {
 			errs = append(errs, fmt.Errorf("copy %s: %w; run finish again", s.name(p), err))
 		}
 	}
@@ -306,7 +307,7 @@ var phases = map[telemetry.RunPhase]int{telemetry.RunPreparing: 0, telemetry.Run
 func (s *Split) Status() telemetry.Status {
 	parts := make([]telemetry.Status, len(s.parts))
 	for i, p := range s.parts {
-		parts[i] = p.socket.current().status()
+		parts[i] = p.socket.Current().Status()
 		if parts[i].Version == 0 { // before its first run
 			parts[i] = s.lastStatus(p)
 		}
@@ -456,7 +457,7 @@ func (s *Split) HandOver(o cutover.HandoverOptions) (err error) {
 		}
 	}
 	first := s.parts[0].o // a copy
-	if err := first.Validate(); err != nil {
+	if err := first.validate(); err != nil {
 		return err
 	}
 	o.Tables, o.Patience, o.Observe = slices.Clone(first.Tables), first.Patience, s.observe
@@ -483,7 +484,7 @@ func (s *Split) begin(ctx context.Context, parts []Options) (done bool, err erro
 	targets := make([]cutover.HandoverTarget, len(parts))
 	for i := range parts {
 		o := parts[i] // a copy
-		if err := o.Validate(); err != nil {
+		if err := o.validate(); err != nil {
 			return false, err
 		}
 		targets[i] = cutover.HandoverTarget{Config: o.To, Schema: o.StateSchema, Tables: o.Tables}

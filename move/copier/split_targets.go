@@ -126,7 +126,7 @@ func (p *serverProbe) close() {
 // connectTarget connects to the target of a part within its patience.
 func connectTarget(ctx context.Context, o *Options) (*mysqlconn.Client, error) {
 	checked := *o
-	if err := checked.Validate(); err != nil {
+	if err := checked.validate(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, checked.Patience, fmt.Errorf("no connection within %v", checked.Patience))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -194,7 +195,7 @@ func TestSplitControl(t *testing.T) {
 		"INSERT INTO o SELECT seq, seq FROM seq_1_to_90")
 	sqlExec(t, p.target, "DROP DATABASE IF EXISTS split_0", "DROP DATABASE IF EXISTS split_1", "DROP DATABASE IF EXISTS split_2")
 	path := filepath.Join(t.TempDir(), "s")
-	run := func(parts []copier.Options, when func(*copier.Control)) ([]*copier.Report, error) {
+	run := func(parts []copier.Options, when func(*control.Client)) ([]*copier.Report, error) {
 		t.Helper()
 		all := make(chan struct{})
 		var once sync.Once
@@ -215,7 +216,7 @@ func TestSplitControl(t *testing.T) {
 		}()
 		if when != nil {
 			testwait.Receive(t, "all targets to catch up", all)
-			c := copier.NewControl(path)
+			c := control.NewClient(path)
 			defer c.Close()
 			when(c)
 		}
@@ -229,7 +230,7 @@ func TestSplitControl(t *testing.T) {
 		}
 		return parts
 	}
-	_, err := run(options(), func(c *copier.Control) {
+	_, err := run(options(), func(c *control.Client) {
 		s, err := c.Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +248,7 @@ func TestSplitControl(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !errors.Is(err, copier.ErrAborted) {
+	if !errors.Is(err, control.ErrAborted) {
 		t.Fatalf("after abort: %v", err)
 	}
 
@@ -263,7 +264,7 @@ func TestSplitControl(t *testing.T) {
 	}
 
 	sqlExec(t, p.source, "UPDATE o SET customer = customer + 30 WHERE id <= 40")
-	reports, err := run(options(), func(c *copier.Control) {
+	reports, err := run(options(), func(c *control.Client) {
 		if _, err := c.Finish(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/follow"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -17,7 +18,7 @@ import (
 type monitor struct {
 	*job
 	started time.Time
-	control *control
+	control *controlled
 
 	mu      sync.Mutex
 	phase   telemetry.RunPhase
@@ -83,12 +84,12 @@ func (m *monitor) status() telemetry.Status {
 	return s
 }
 
-// A control is the control socket of a copy. It outlives the runs that a lost lease ends: requests that
+// A controlled is a copy as its control socket sees it. It outlives the runs that a lost lease ends: requests that
 // arrive between two runs apply to the next one.
-type control struct {
-	path   string  // empty: none
-	socket *Socket // instead of one at path; nil: none
-	abort  func()  // stops the copy
+type controlled struct {
+	path   string          // empty: none
+	socket *control.Socket // instead of one at path; nil: none
+	abort  func()          // stops the copy
 
 	mu        sync.Mutex
 	run       *monitor           // nil between two runs
@@ -98,32 +99,32 @@ type control struct {
 }
 
 // attach directs requests to a run. The first call opens the socket.
-func (c *control) attach(r *monitor) error {
+func (c *controlled) attach(r *monitor) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.run = r
 	if c.end != nil {
 		return nil
 	}
-	all := controlled{
-		status: c.status, change: c.change, abort: c.abort, finish: c.finish, observe: r.o.Observe,
+	all := control.Controlled{
+		Status: c.status, Change: c.change, Abort: c.abort, Finish: c.finish, Observe: r.o.Observe,
 	}
 	if s := r.o.Swap; s != nil {
-		all.proceed, all.revert = s.Proceed, s.Revert
+		all.Proceed, all.Revert = s.Proceed, s.Revert
 	}
 	var err error
 	switch {
 	case c.socket != nil:
-		c.socket.use(&all)
-		c.end = func(error) { c.socket.use(nil) }
+		c.socket.Use(&all)
+		c.end = func(error) { c.socket.Use(nil) }
 	case c.path != "":
-		c.end, err = serveControl(c.path, all)
+		c.end, err = control.Serve(c.path, all)
 	}
 	return err
 }
 
 // detach stops directing requests to the run, before it is closed.
-func (c *control) detach() {
+func (c *controlled) detach() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
@@ -135,7 +136,7 @@ func (c *control) detach() {
 }
 
 // close closes the socket after a copy with that result.
-func (c *control) close(result error) {
+func (c *controlled) close(result error) {
 	c.mu.Lock()
 	end := c.end
 	c.mu.Unlock()
@@ -144,7 +145,7 @@ func (c *control) close(result error) {
 	}
 }
 
-func (c *control) status() telemetry.Status {
+func (c *controlled) status() telemetry.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
@@ -153,20 +154,20 @@ func (c *control) status() telemetry.Status {
 	return c.run.status()
 }
 
-func (c *control) change(change throttle.LimitChange) error {
+func (c *controlled) change(change throttle.LimitChange) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
-		return errBetweenRuns
+		return control.ErrBetweenRuns
 	}
 	return c.run.pacer.SetLimits(change)
 }
 
-func (c *control) finish() error {
+func (c *controlled) finish() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.run == nil {
-		return errBetweenRuns
+		return control.ErrBetweenRuns
 	}
 	phase, err := c.run.requestFinish()
 	if err == nil {
@@ -176,7 +177,7 @@ func (c *control) finish() error {
 }
 
 // finishes reports whether a finish was requested for a phase.
-func (c *control) finishes(phase telemetry.RunPhase) bool {
+func (c *controlled) finishes(phase telemetry.RunPhase) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.finishing == phase
@@ -192,9 +193,9 @@ func (m *monitor) requestFinish() (telemetry.RunPhase, error) {
 		return phase, m.o.Swap.Finish()
 	case finish != nil:
 	case m.o.Follow:
-		return "", errNotYet
+		return "", control.ErrNotYet
 	default:
-		return "", errNotFollowing
+		return "", control.ErrNotFollowing
 	}
 	finish()
 	return phase, nil

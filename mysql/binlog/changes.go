@@ -68,7 +68,7 @@ var (
 // Follow implements Follower.
 func (d *Direct) Follow(ctx context.Context, o FollowOptions) (Changes, error) {
 	o.BatchBytes = cmp.Or(o.BatchBytes, DefaultFollowBytes)
-	o.PreparedBytes = cmp.Or(o.PreparedBytes, DefaultPreparedBytes)
+	o.PreparedBytes = cmp.Or(o.PreparedBytes, 32<<20)
 	o.Heartbeat = cmp.Or(o.Heartbeat, DefaultHeartbeat)
 	o.Patience = cmp.Or(o.Patience, session.DefaultPatience)
 	if o.ServerID == 0 {

@@ -26,7 +26,7 @@ func OpenDirect(ctx context.Context, cfg mysqlconn.Config) (*Direct, error) {
 
 // A namedSnapshot is a snapshot whose position has a GTID.
 type namedSnapshot struct {
-	*rowstream.Snapshot
+	rowstream.View
 	position string
 }
 
@@ -36,7 +36,7 @@ func (s *namedSnapshot) Position() string { return s.position }
 func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*rowstream.Table) (rowstream.View, error) {
 	s, err := rowstream.OpenSnapshot(ctx, d.Config(), workers, tables)
 	if err != nil {
-		return nil, err // a nil *Snapshot would be a non-nil View
+		return nil, err
 	}
 	p, err := ParsePosition(s.Position())
 	if err == nil {

@@ -129,7 +129,7 @@ type FollowOptions struct {
 	BatchBytes int
 
 	// PreparedBytes is the maximum number of bytes of rows of prepared XA transactions that are kept until
-	// their commit; 0: DefaultPreparedBytes. The rows of others are read again from the log at their commit,
+	// their commit; 0: 32 MiB. The rows of others are read again from the log at their commit,
 	// which stops the reader if the server has purged them. Over a wire, the Service sets it.
 	PreparedBytes int
 
@@ -154,9 +154,8 @@ type FollowOptions struct {
 
 // Defaults of FollowOptions.
 const (
-	DefaultFollowBytes   = 4 << 20
-	DefaultPreparedBytes = 32 << 20
-	DefaultHeartbeat     = time.Second
+	DefaultFollowBytes = 4 << 20
+	DefaultHeartbeat   = time.Second
 )
 
 // Changes return changes of tables, in the order of the log. They must not be used concurrently.

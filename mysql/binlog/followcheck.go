@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -23,11 +24,11 @@ func layOut(ctx context.Context, c *mysqlconn.Client, t *rowstream.Table) (follo
 	_, err := c.Query(ctx, "SELECT COLUMN_NAME, COLUMN_TYPE, EXTRA, TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE "+t.SchemaCondition()+" ORDER BY ORDINAL_POSITION",
 		func(row mysqlwire.TextRow) error {
 			f.schema, f.name = string(row[3]), string(row[4])
-			if rowstream.IsGenerated(string(row[2])) {
+			if createtable.IsGenerated(string(row[2])) {
 				f.all = append(f.all, -1)
 				return nil
 			}
-			switch plain, old := strings.CutSuffix(string(row[1]), rowstream.OldTemporal); {
+			switch plain, old := strings.CutSuffix(string(row[1]), createtable.OldTemporal); {
 			case wrong != nil:
 			case next == len(t.Columns) || t.Columns[next].Name != string(row[0]) || t.Columns[next].FullType != plain:
 				wrong = fmt.Errorf("column %s %s is not as it was described", row[0], row[1])

@@ -64,7 +64,7 @@ func (b *Batch) Row(at int, row *mysqlwire.TextRow) (next int, err error) {
 	for i := range b.Columns {
 		v, n := mysqlwire.TextValue(b.Bytes[at:])
 		if n == 0 {
-			return at, &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+			return at, &batchError{Offset: at, Column: i, Len: len(b.Bytes)}
 		}
 		values = append(values, v)
 		at += n
@@ -85,7 +85,7 @@ func (b *Batch) Check() error {
 		for i := range b.Columns {
 			_, n := mysqlwire.TextValue(b.Bytes[at:])
 			if n == 0 {
-				return &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+				return &batchError{Offset: at, Column: i, Len: len(b.Bytes)}
 			}
 			at += n
 		}
@@ -96,15 +96,15 @@ func (b *Batch) Check() error {
 	return nil
 }
 
-// A BatchError reports a batch that ends within a row.
-type BatchError struct {
+// A batchError reports a batch that ends within a row.
+type batchError struct {
 	Offset int // of the incomplete value, in bytes
 	Column int // index of the column, from 0
 	Len    int // bytes of the batch
 }
 
-func (e *BatchError) Error() string {
+func (e *batchError) Error() string {
 	return fmt.Sprintf("batch of %d bytes ends within the value of column %d at offset %d", e.Len, e.Column, e.Offset)
 }
 
-func (e *BatchError) Unwrap() error { return mysqlwire.ErrShortPacket }
+func (e *batchError) Unwrap() error { return mysqlwire.ErrShortPacket }

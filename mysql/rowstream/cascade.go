@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Cascade is a foreign key that changes rows of its table when the rows they refer to are deleted or change
@@ -167,7 +169,7 @@ func (t *Table) columnNumbers(names []string) (numbers []int, ok bool) {
 
 // uniqueOver reports whether the table has a unique index over exactly these columns, in any order.
 func (t *Table) uniqueOver(columns []string) bool {
-	return slices.ContainsFunc(CreateKeys(t.Create), func(k CreateKey) bool {
+	return slices.ContainsFunc(createtable.Keys(t.Create), func(k createtable.Key) bool {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" || len(k.Parts) != len(columns) {
 			return false
 		}
@@ -185,7 +187,7 @@ func (t *Table) uniqueOver(columns []string) bool {
 
 // uniqueExpression reports whether the table has a unique index over an expression.
 func (t *Table) uniqueExpression() bool {
-	return slices.ContainsFunc(CreateKeys(t.Create), func(k CreateKey) bool {
+	return slices.ContainsFunc(createtable.Keys(t.Create), func(k createtable.Key) bool {
 		return k.Kind == "UNIQUE KEY" && slices.ContainsFunc(k.Parts, func(part string) bool { return !strings.HasPrefix(part, "`") })
 	})
 }
@@ -197,7 +199,7 @@ func (c *Cascade) setNull(table string, t *Table) string {
 	for _, name := range c.Key.Columns {
 		set = append(set, session.Ident(name)+"=NULL")
 	}
-	for _, line := range CreateLines(t.Create) {
+	for _, line := range sqldigest.Lines(t.Create, 0) {
 		name, rest, ok := cutIdent(strings.TrimPrefix(line, "  "))
 		if ok && strings.Contains(strings.ToUpper(rest), " ON UPDATE ") {
 			set = append(set, session.Ident(name)+"="+session.Ident(name))

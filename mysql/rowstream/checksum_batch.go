@@ -1,27 +1,22 @@
 package rowstream
 
-// A BatchSummer adds the rows of batches to a Checksum: the one that SumChunk has for them. It reuses its memory and must not be used
-// concurrently.
-type BatchSummer struct{ s *rowSummer }
-
-// NewBatchSummer returns a summer for batches with the columns of a table.
-func NewBatchSummer(t *Table) *BatchSummer {
+// SumBatches returns a function that adds the rows of a batch with the columns of a table to a Checksum: the one that
+// SumChunk has for them. It reuses its memory, does not allocate after rows of the same width, and must not be called concurrently.
+func SumBatches(t *Table) func(sum *Checksum, b *Batch) error {
 	columns := make([]int, len(t.Columns))
 	for i := range columns {
 		columns[i] = i
 	}
-	return &BatchSummer{newRowSummer(t, columns)}
-}
-
-// Add adds the rows of a batch. It does not allocate after rows of the same width.
-func (s *BatchSummer) Add(sum *Checksum, b *Batch) error {
-	for at := 0; at < len(b.Bytes); {
-		var err error
-		if at, err = b.Row(at, &s.s.row); err != nil {
-			return err
+	s := newRowSummer(t, columns)
+	return func(sum *Checksum, b *Batch) error {
+		for at := 0; at < len(b.Bytes); {
+			var err error
+			if at, err = b.Row(at, &s.row); err != nil {
+				return err
+			}
+			sum.Rows++
+			sum.Sum ^= s.sum(s.row)
 		}
-		sum.Rows++
-		sum.Sum ^= s.s.sum(s.s.row)
+		return nil
 	}
-	return nil
 }

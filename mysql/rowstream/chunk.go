@@ -153,7 +153,7 @@ func (t *Table) forceIndex() string {
 	return " FORCE INDEX (" + session.Ident(t.KeyName) + ")"
 }
 
-// SelectChunk returns the statement that reads a chunk's rows.
+// selectChunk returns the statement that reads a chunk's rows.
 func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 	conditions, err := t.conditions(c, where)
 	if err != nil {
@@ -170,8 +170,8 @@ func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 	return "SELECT " + strings.Join(exprs, ", ") + " FROM " + t.SQLName() + t.forceIndex() + conditions + order, nil
 }
 
-// A Chunker cuts a table into consecutive chunks over one connection.
-type Chunker struct {
+// A chunker cuts a table into consecutive chunks over one connection.
+type chunker struct {
 	t     *Table
 	rows  int64             // target per chunk
 	next  Chunk             // without an end
@@ -188,11 +188,11 @@ type Chunker struct {
 // arithmetically.
 const denseSpread = 4
 
-// NewChunker returns a Chunker that cuts t into chunks of about the given bytes, starting after the last
+// newChunker returns a chunker that cuts t into chunks of about the given bytes, starting after the last
 // chunk of an earlier run: pass its Upto and Number+1 as from, or the zero Chunk. Unless from.Upto is nil,
 // the chunk that reaches it is the last one. A table without a key is one chunk.
-func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
-	k := &Chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
+func newChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*chunker, error) {
+	k := &chunker{t: t, next: Chunk{Number: from.Number, After: from.After}, end: from.Upto}
 	k.size(bytes)
 	if err := k.findDense(ctx, c); err != nil {
 		return nil, fmt.Errorf("cut table %s into chunks: %w", t.FullName(), err)
@@ -201,7 +201,7 @@ func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64,
 }
 
 // size sets the size of the next chunks.
-func (k *Chunker) size(bytes int64) { k.rows = max(1, bytes/max(1, k.t.RowBytes())) }
+func (k *chunker) size(bytes int64) { k.rows = max(1, bytes/max(1, k.t.RowBytes())) }
 
 // RowBytes returns the number of bytes per row by the server's estimate.
 func (t *Table) RowBytes() int64 {
@@ -224,7 +224,7 @@ func (t *Table) MaxRowBytes() (all int64) {
 }
 
 // findDense determines whether ranges can be computed arithmetically.
-func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
+func (k *chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 	if len(k.t.Key) != 1 || k.t.Columns[k.t.Key[0]].kind() != kindInteger {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (k *Chunker) findDense(ctx context.Context, c *mysqlconn.Client) error {
 }
 
 // Next cuts the next chunk. The last one's Upto is nil; Next must not be called after it.
-func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, err error) {
+func (k *chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, err error) {
 	if k.ended {
 		panic("BUG: a table is cut after its last chunk")
 	}
@@ -281,7 +281,7 @@ func (k *Chunker) Next(ctx context.Context, c *mysqlconn.Client) (chunk Chunk, e
 const probedRows = 1000
 
 // nextDense adds the target number of rows to the last key, unless the next keys are further apart than that.
-func (k *Chunker) nextDense(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
+func (k *chunker) nextDense(ctx context.Context, c *mysqlconn.Client) (mysqlwire.TextRow, error) {
 	if k.max <= k.last || uint64(k.max-k.last) <= uint64(k.rows) {
 		return nil, nil // the remaining rows
 	}
@@ -301,7 +301,7 @@ func (k *Chunker) nextDense(ctx context.Context, c *mysqlconn.Client) (mysqlwire
 }
 
 // nextInteger is nextByOffset for a key that is one integer, which it returns too.
-func (k *Chunker) nextInteger(ctx context.Context, c *mysqlconn.Client, rows int64) (key mysqlwire.TextRow, n int64, err error) {
+func (k *chunker) nextInteger(ctx context.Context, c *mysqlconn.Client, rows int64) (key mysqlwire.TextRow, n int64, err error) {
 	if key, err = k.nextByOffset(ctx, c, rows); err == nil && key != nil {
 		n, err = strconv.ParseInt(string(key[0]), 10, 64)
 	}
@@ -309,7 +309,7 @@ func (k *Chunker) nextInteger(ctx context.Context, c *mysqlconn.Client, rows int
 }
 
 // nextByOffset queries the key at a distance of a number of rows.
-func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client, rows int64) (mysqlwire.TextRow, error) {
+func (k *chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client, rows int64) (mysqlwire.TextRow, error) {
 	sql, err := k.offsetSQL(rows)
 	if err != nil {
 		return nil, err
@@ -322,7 +322,7 @@ func (k *Chunker) nextByOffset(ctx context.Context, c *mysqlconn.Client, rows in
 	return key, err
 }
 
-func (k *Chunker) offsetSQL(rows int64) (string, error) {
+func (k *chunker) offsetSQL(rows int64) (string, error) {
 	conditions, err := k.t.conditions(Chunk{After: k.next.After, Upto: k.end}, "")
 	return "SELECT " + k.t.keyExprs() + " FROM " + k.t.SQLName() + k.t.forceIndex() + conditions +
 		" ORDER BY " + k.t.keyOrder() + " LIMIT " + strconv.FormatInt(rows-1, 10) + ", 1", err

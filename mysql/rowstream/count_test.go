@@ -24,7 +24,7 @@ func TestCount(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	for limit, want := range map[string]error{"18446744073709551615": nil, "99": rowstream.ErrShort, "0": rowstream.ErrShort, "100": nil} {
-		testrows.Exec(t, s.Clients()[0], "SET SESSION sql_select_limit = "+limit)
+		testrows.Exec(t, rowstream.Clients(s)[0], "SET SESSION sql_select_limit = "+limit)
 		rows, got := int64(0), error(nil)
 		for _, err := range s.Reader(0).Read(t.Context(), table, rowstream.Chunk{}, rowstream.ReadOptions{Count: &rows}) {
 			got = err

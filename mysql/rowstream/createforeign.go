@@ -42,7 +42,7 @@ func (k *ForeignKey) Definition(referred string) string {
 // CreateForeignKeys returns the foreign keys in the text of SHOW CREATE TABLE, and the text without them. A
 // line that cannot be parsed is an error.
 func CreateForeignKeys(create string) (keys []ForeignKey, without string, err error) {
-	lines := CreateLines(create)
+	lines := sqldigest.Lines(create, 0)
 	kept := make([]string, 0, len(lines))
 	for _, line := range lines {
 		k, ok, err := parseForeignKey(line)

@@ -153,7 +153,7 @@ func (f *Filter) Apply(row mysqlwire.TextRow) (mysqlwire.TextRow, bool) {
 	return out, true
 }
 
-// AppendBatch appends the results for the rows of in that pass to out. Its error is Err or a BatchError. It does not allocate if out has
+// AppendBatch appends the results for the rows of in that pass to out. Its error is Err or a batchError. It does not allocate if out has
 // enough capacity.
 func (f *Filter) AppendBatch(out, in *Batch) (err error) {
 	for at := 0; at < len(in.Bytes); {

@@ -148,7 +148,7 @@ func checkKeyOrder(t *testing.T, c *mysqlconn.Client, rnd *rand.Rand, k randomKe
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := &reader{s: &Snapshot{clients: []*mysqlconn.Client{c}}}
+	reader := &reader{s: &snapshot{clients: []*mysqlconn.Client{c}}}
 	last, err := reader.LastKey(t.Context(), table)
 	if err != nil || !slices.Equal(keyTexts(last), want[len(want)-1]) {
 		t.Fatalf("%s: the last key is %q (%v), want %q", create, last, err, want[len(want)-1])
@@ -159,7 +159,7 @@ func checkKeyOrder(t *testing.T, c *mysqlconn.Client, rnd *rand.Rand, k randomKe
 			from.Upto = keyRow(want[upto-1])
 		}
 		size := int64(1 + rnd.IntN(60))
-		cutter, err := NewChunker(t.Context(), c, table, size*table.RowBytes(), from)
+		cutter, err := newChunker(t.Context(), c, table, size*table.RowBytes(), from)
 		if err != nil {
 			t.Fatal(err)
 		}

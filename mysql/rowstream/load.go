@@ -25,7 +25,7 @@ func AppendLoad(dst []byte, b *Batch) ([]byte, error) {
 		for i := range b.Columns {
 			v, n := mysqlwire.TextValue(b.Bytes[at:])
 			if n == 0 {
-				return dst, &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+				return dst, &batchError{Offset: at, Column: i, Len: len(b.Bytes)}
 			}
 			at += n
 			if v == nil {
@@ -55,7 +55,7 @@ func StreamLoad(dst []byte, b *Batch, write func([]byte) error) ([]byte, error) 
 		for i := range b.Columns {
 			v, n := mysqlwire.TextValue(b.Bytes[at:])
 			if n == 0 {
-				return dst[:0], &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+				return dst[:0], &batchError{Offset: at, Column: i, Len: len(b.Bytes)}
 			}
 			at += n
 			if v == nil {
@@ -140,7 +140,7 @@ func AppendInsert(dst []byte, head string, b *Batch, at, limit int, values []Wra
 		for i := range b.Columns {
 			v, n := mysqlwire.TextValue(b.Bytes[at:])
 			if n == 0 {
-				return dst[:start], from, 0, &BatchError{Offset: at, Column: i, Len: len(b.Bytes)}
+				return dst[:start], from, 0, &batchError{Offset: at, Column: i, Len: len(b.Bytes)}
 			}
 			at += n
 			if i > 0 {

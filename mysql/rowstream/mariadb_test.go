@@ -80,7 +80,7 @@ func TestSnapshot(t *testing.T) {
 						t.Fatal(err)
 					}
 					sums := map[string]bool{}
-					for _, client := range s.Clients() {
+					for _, client := range rowstream.Clients(s) {
 						sums[testrows.Column(t, client, "SELECT GROUP_CONCAT(n) FROM snap.t")[0]] = true
 					}
 					if len(sums) != 1 {

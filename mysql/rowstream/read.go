@@ -37,7 +37,7 @@ type ReadOptions struct {
 
 // A reader reads chunks over one connection of a snapshot, in reused batches.
 type reader struct {
-	s      *Snapshot
+	s      *snapshot
 	worker int
 	batch  Batch
 	wide   Batch // one row in the connection's buffer
@@ -46,11 +46,8 @@ type reader struct {
 	rowsRead int64 // of the current chunk
 }
 
-// Workers returns the number of concurrent readers.
-func (s *Snapshot) Workers() int { return len(s.clients) }
-
 // Reader returns the reader over the connection with a number.
-func (s *Snapshot) Reader(worker int) ViewReader { return &reader{s: s, worker: worker} }
+func (s *snapshot) Reader(worker int) ViewReader { return &reader{s: s, worker: worker} }
 
 // Cut cuts a table's chunk over the reader's connection.
 func (r *reader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Chunk, error) {
@@ -62,7 +59,7 @@ func (r *reader) Cut(ctx context.Context, t *Table, bytes int64, from Chunk) (Ch
 }
 
 // chunker returns the chunker that continues at from.
-func (s *Snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*Chunker, error) {
+func (s *snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*chunker, error) {
 	s.mu.Lock()
 	k := s.chunkers[t]
 	s.mu.Unlock()
@@ -70,7 +67,7 @@ func (s *Snapshot) chunker(ctx context.Context, c *mysqlconn.Client, t *Table, b
 		k.size(bytes)
 		return k, nil
 	}
-	k, err := NewChunker(ctx, c, t, bytes, from)
+	k, err := newChunker(ctx, c, t, bytes, from)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +124,8 @@ func (r *reader) read(ctx context.Context, t *Table, c Chunk, o *ReadOptions, yi
 	return err
 }
 
-// ErrShort means that a server has sent fewer or more rows than it counts in the same view.
-var ErrShort = errors.New("the server sent another number of rows than it counts")
+// errShort means that a server has sent fewer or more rows than it counts in the same view.
+var errShort = errors.New("the server sent another number of rows than it counts")
 
 // count compares the number of rows read with that of the server in the same view, so that no limit of a session, a
 // proxy or a server can shorten a chunk unnoticed. A count of rows that were just read reads no file.
@@ -142,7 +139,7 @@ func (r *reader) count(ctx context.Context, t *Table, c Chunk, where string) err
 		return fmt.Errorf("count the rows: %w", err)
 	}
 	if n != strconv.FormatInt(r.rowsRead, 10) {
-		return fmt.Errorf("%w: %d sent, %s counted: a limit of the server or of a proxy applies to the session", ErrShort, r.rowsRead, n)
+		return fmt.Errorf("%w: %d sent, %s counted: a limit of the server or of a proxy applies to the session", errShort, r.rowsRead, n)
 	}
 	return nil
 }

@@ -168,11 +168,7 @@ func (d *Direct) connect(ctx context.Context) error {
 
 // Snapshot is OpenSnapshot.
 func (d *Direct) Snapshot(ctx context.Context, workers int, tables []*Table) (View, error) {
-	s, err := OpenSnapshot(ctx, d.cfg, workers, tables)
-	if err != nil {
-		return nil, err // a nil *Snapshot would be a non-nil View
-	}
-	return s, nil
+	return OpenSnapshot(ctx, d.cfg, workers, tables)
 }
 
 // Close closes the connection for descriptions.

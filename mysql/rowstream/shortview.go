@@ -175,7 +175,7 @@ func (b *boundReader) LastKey(ctx context.Context, t *Table) (key mysqlwire.Text
 
 // A shortView is a view of one connection that ends at its age limit.
 type shortView struct {
-	*Snapshot
+	*snapshot
 	*Expiry
 	cfg mysqlconn.Config
 }
@@ -187,7 +187,7 @@ func (d *Direct) ShortView(ctx context.Context, identity string, t *Table, limit
 	if err != nil {
 		return nil, fmt.Errorf("take a view of %s: %w", t.FullName(), err)
 	}
-	v := &shortView{Snapshot: &Snapshot{how: "a transaction of its own", identity: identity, clients: []*mysqlconn.Client{c}, chunkers: make(map[*Table]*Chunker)}, cfg: d.cfg}
+	v := &shortView{snapshot: &snapshot{how: "a transaction of its own", identity: identity, clients: []*mysqlconn.Client{c}, chunkers: make(map[*Table]*chunker)}, cfg: d.cfg}
 	v.Expiry = NewExpiry(ctx, limit, v.cut)
 	within, cancel := v.During(ctx)
 	defer cancel()
@@ -222,7 +222,7 @@ func (d *Direct) openShort(ctx context.Context, v *shortView, t *Table) error {
 
 // Reader returns the view's only reader.
 func (v *shortView) Reader(worker int) ViewReader {
-	return v.Expiry.Bind(&reader{s: v.Snapshot, worker: worker})
+	return v.Expiry.Bind(&reader{s: v.snapshot, worker: worker})
 }
 
 // killTimeout bounds the statement that kills a view's connection.
@@ -252,7 +252,7 @@ func (v *shortView) Close() error {
 		v.cut()
 		return nil
 	}
-	return v.Snapshot.Close()
+	return v.snapshot.Close()
 }
 
 // isRedefined reports whether a server refuses to read a table in a view that is older than the table's

@@ -33,8 +33,8 @@ const (
 	errTableDefChanged = 1412
 )
 
-// A Snapshot is a set of connections to one server whose transactions see the same state.
-type Snapshot struct {
+// A snapshot is a set of connections to one server whose transactions see the same state.
+type snapshot struct {
 	how      string
 	position string
 	identity string // of the server
@@ -42,20 +42,20 @@ type Snapshot struct {
 	unseen   error // why it is unknown whether all changes are logged; nil: they are, or there is no log
 
 	mu       sync.Mutex
-	chunkers map[*Table]*Chunker
+	chunkers map[*Table]*chunker
 }
 
-var _ View = (*Snapshot)(nil)
+var _ View = (*snapshot)(nil)
 
 // How describes how the transactions were made to see the same state, for messages.
-func (s *Snapshot) How() string { return s.how }
+func (s *snapshot) How() string { return s.how }
 
 // Position returns the position of the binary log, for ParsePosition. It is empty if the server has no log or
 // does not report it.
-func (s *Snapshot) Position() string { return s.position }
+func (s *snapshot) Position() string { return s.position }
 
 // Identity identifies the server.
-func (s *Snapshot) Identity() string { return s.identity }
+func (s *snapshot) Identity() string { return s.identity }
 
 // OpenSnapshot opens n connections whose transactions see the same state of the tables. It changes nothing on
 // the source. It uses the first method that the server permits:
@@ -66,8 +66,8 @@ func (s *Snapshot) Identity() string { return s.identity }
 //   - FLUSH TABLES WITH READ LOCK while the transactions start, milliseconds; it is retried after waiting
 //     for 3 s; requires RELOAD;
 //   - LOCK TABLES … READ on the tables while the transactions start.
-func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Table) (_ *Snapshot, err error) {
-	s := &Snapshot{chunkers: make(map[*Table]*Chunker)}
+func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Table) (_ View, err error) {
+	s := &snapshot{chunkers: make(map[*Table]*chunker)}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -94,12 +94,14 @@ func OpenSnapshot(ctx context.Context, cfg mysqlconn.Config, n int, tables []*Ta
 	if err != nil {
 		return nil, fmt.Errorf("take a consistent snapshot over %d connections: %w", n, err)
 	}
-	s.identity, err = readIdentity(ctx, s.clients[0])
-	return s, err
+	if s.identity, err = readIdentity(ctx, s.clients[0]); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // take starts the transactions with the first method that works.
-func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Table) error {
+func (s *snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Table) error {
 	for _, way := range []func(context.Context, mysqlconn.Config, []*Table) (bool, error){s.alone, s.matched, s.locked} {
 		if done, err := way(ctx, cfg, tables); err != nil || done {
 			return err
@@ -110,7 +112,7 @@ func (s *Snapshot) take(ctx context.Context, cfg mysqlconn.Config, tables []*Tab
 
 // mayShare returns an error for a snapshot over several connections of a server that has a binary log but
 // does not log all writes: an unchanged position proves nothing there.
-func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
+func (s *snapshot) mayShare(ctx context.Context, tables []*Table) error {
 	l, err := session.ReadLogging(ctx, s.clients[0])
 	if err != nil {
 		return fmt.Errorf("take a consistent snapshot: %w", err)
@@ -130,7 +132,7 @@ func (s *Snapshot) mayShare(ctx context.Context, tables []*Table) error {
 }
 
 // start starts the transactions, ending earlier ones.
-func (s *Snapshot) start(ctx context.Context) error {
+func (s *snapshot) start(ctx context.Context) error {
 	for _, c := range s.clients {
 		if _, err := c.Exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"); err != nil {
 			return err
@@ -140,7 +142,7 @@ func (s *Snapshot) start(ctx context.Context) error {
 }
 
 // alone takes a snapshot over one connection, without a lock.
-func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
+func (s *snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
 	if len(s.clients) != 1 {
 		return false, nil
 	}
@@ -154,7 +156,7 @@ func (s *Snapshot) alone(ctx context.Context, _ mysqlconn.Config, _ []*Table) (b
 }
 
 // matched starts transactions until all of them are at the same position of the binary log.
-func (s *Snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
+func (s *snapshot) matched(ctx context.Context, _ mysqlconn.Config, _ []*Table) (bool, error) {
 	if s.unseen != nil {
 		return false, nil
 	}
@@ -200,7 +202,7 @@ func snapshotPosition(ctx context.Context, c *mysqlconn.Client) (string, error) 
 }
 
 // locked starts the transactions while another connection blocks writers.
-func (s *Snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
+func (s *snapshot) locked(ctx context.Context, cfg mysqlconn.Config, tables []*Table) (_ bool, err error) {
 	if len(tables) == 0 { // without tables there is no state to share
 		s.how = "no tables"
 		return true, s.start(ctx)
@@ -271,7 +273,7 @@ func tryLock(ctx context.Context, c *mysqlconn.Client, sql string) error {
 }
 
 // Close ends the transactions, closes the connections and releases their buffers.
-func (s *Snapshot) Close() error {
+func (s *snapshot) Close() error {
 	var all []error
 	for i, c := range s.clients {
 		all = append(all, c.Close())

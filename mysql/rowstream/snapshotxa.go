@@ -23,7 +23,7 @@ const (
 // unprepared takes a snapshot while no XA transaction is prepared: the rows of one would be neither in the
 // snapshot nor after its position in the log. If there is always one, or the user may not see them, How
 // reports that; a COMMIT of one then stops the reader of the log.
-func (s *Snapshot) unprepared(ctx context.Context, take func() error) error {
+func (s *snapshot) unprepared(ctx context.Context, take func() error) error {
 	c := s.clients[0]
 	for deadline := time.Now().Add(preparedWait); ; {
 		before, err := secondPhases(ctx, c)

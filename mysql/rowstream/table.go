@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -112,10 +113,10 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 		func(row mysqlwire.TextRow) error {
 			extra := strings.ToUpper(string(row[6]))
 			col := Column{
-				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: strings.TrimSuffix(string(row[2]), OldTemporal),
+				Name: string(row[0]), Type: strings.ToLower(string(row[1])), FullType: strings.TrimSuffix(string(row[2]), createtable.OldTemporal),
 				Charset: string(row[3]), Collation: string(row[4]), Nullable: string(row[5]) == "YES",
 				Unsigned:  strings.Contains(string(row[2]), "unsigned"),
-				Generated: IsGenerated(extra),
+				Generated: createtable.IsGenerated(extra),
 				Invisible: strings.Contains(extra, "INVISIBLE"),
 				Auto:      strings.Contains(extra, "AUTO_INCREMENT"),
 			}
@@ -135,22 +136,12 @@ func (t *Table) readColumns(ctx context.Context, c *mysqlconn.Client) error {
 	return err
 }
 
-// OldTemporal is what MariaDB appends to the type of a temporal column that it keeps in the format of its version 5.3: of a table from
-// before an upgrade, or created under mysql56_temporal_format=0. Statements read and write the same values.
-const OldTemporal = " /* mariadb-5.3 */"
-
 // columnOf returns a column by its index: indexes beyond Columns are of Generated.
 func (t *Table) columnOf(number int) *Column {
 	if number < len(t.Columns) {
 		return &t.Columns[number]
 	}
 	return &t.Generated[number-len(t.Columns)]
-}
-
-// IsGenerated reports whether the EXTRA of a column marks it as generated.
-func IsGenerated(extra string) bool {
-	extra = strings.ToUpper(extra)
-	return strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 }
 
 // readKey chooses the index that orders the rows: the primary key, or else a unique one of whole columns that
@@ -182,7 +173,7 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range CreateKeys(t.Create) {
+	for _, k := range createtable.Keys(t.Create) {
 		for _, x := range indexes {
 			if x.name == k.Name && (k.Hidden() || k.WithoutOverlaps()) {
 				x.usable = false

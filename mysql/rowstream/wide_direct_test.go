@@ -35,7 +35,7 @@ func TestWideDirect(t *testing.T) {
 		t.Errorf("no batch had room for more than %d bytes: nothing is shown", most)
 	}
 	batch, wide := rowstream.Kept(r)
-	for what, size := range map[string]int{"the batch": batch, "the last wide row": wide, "the connection's buffer": s.Clients()[0].Size()} {
+	for what, size := range map[string]int{"the batch": batch, "the last wide row": wide, "the connection's buffer": rowstream.Clients(s)[0].Size()} {
 		if size > bound {
 			t.Errorf("%s: room for %d bytes is kept, want at most %d", what, size, bound)
 		}

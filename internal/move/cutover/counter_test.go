@@ -9,6 +9,7 @@ import (
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -85,7 +86,7 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rowstream.AutoIncrement(table.Create); got != want {
+		if got := createtable.AutoIncrement(table.Create); got != want {
 			t.Errorf("the next id in the source is %d, want %d", got, want)
 		}
 	}

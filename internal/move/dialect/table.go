@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -14,7 +14,7 @@ func (t *Translator) Table(create string) (string, error) {
 	if t == nil || !t.Across() && len(t.Collations) == 0 {
 		return create, nil
 	}
-	lines := rowstream.CreateLines(create)
+	lines := sqldigest.Lines(create, 0)
 	for i, line := range lines {
 		if i == 0 {
 			continue // the name
@@ -88,7 +88,7 @@ func toMySQL(part string, refused *reasons) string { return rewriteAll(part, mys
 
 // refuseExpressions refuses an index over an expression.
 func (t *Translator) refuseExpressions(line string, refused *reasons) {
-	for _, k := range rowstream.CreateKeys(line) {
+	for _, k := range createtable.Keys(line) {
 		for _, part := range k.Parts {
 			if strings.HasPrefix(part, "(") {
 				refused.add("its index %s is over an expression, and MariaDB has only indexes over columns: add a generated column for it", k.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/mysql/binlog"
@@ -302,7 +303,7 @@ func (w *writer) resume(before *Manifest) error {
 
 // definition returns the CREATE TABLE statement of a table without its counter.
 func definition(t *rowstream.Table) string {
-	return strings.Replace(t.Create, fmt.Sprintf(" AUTO_INCREMENT=%d", rowstream.AutoIncrement(t.Create)), "", 1)
+	return strings.Replace(t.Create, fmt.Sprintf(" AUTO_INCREMENT=%d", createtable.AutoIncrement(t.Create)), "", 1)
 }
 
 // snapshotLimit bounds the time to take the snapshot, including all waits.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -77,13 +78,13 @@ func sourceCounter(ctx context.Context, from rowstream.Server, spec *tabledef.Sp
 	if err != nil {
 		return 0, err
 	}
-	return rowstream.AutoIncrement(source.Create), nil
+	return createtable.AutoIncrement(source.Create), nil
 }
 
 // counterIn reads the counter from SHOW CREATE TABLE.
 func counterIn(n *uint64) func(mysqlwire.TextRow) error {
 	return func(row mysqlwire.TextRow) error {
-		*n = rowstream.AutoIncrement(string(row[1]))
+		*n = createtable.AutoIncrement(string(row[1]))
 		return nil
 	}
 }

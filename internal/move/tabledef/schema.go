@@ -8,6 +8,7 @@ import (
 
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // differences returns the differences between the descriptions of a table that matter for its rows, one
@@ -127,7 +128,7 @@ func SecondaryIndexes(t *rowstream.Table) []Index {
 		}
 	}
 	var all []Index
-	for _, line := range rowstream.CreateLines(t.Create) {
+	for _, line := range sqldigest.Lines(t.Create, 0) {
 		m := secondaryKey.FindStringSubmatch(line)
 		if m == nil || auto != "" && strings.Contains(m[1], auto) || strings.Contains(line, "\n") { // the state has one line per index
 			continue

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -105,7 +106,7 @@ func DescribeAs(ctx context.Context, source *rowstream.Table, to *mysqlconn.Clie
 
 // Suitable returns an error for tables whose rows could not be copied exactly.
 func Suitable(t *rowstream.Table) error {
-	for _, k := range rowstream.CreateKeys(t.Create) {
+	for _, k := range createtable.Keys(t.Create) {
 		if k.WithoutOverlaps() {
 			return fmt.Errorf("copy %s: its key %s is WITHOUT OVERLAPS, and MariaDB executes no REPLACE on such tables, by which rows are written", t.FullName(), k.Name)
 		}

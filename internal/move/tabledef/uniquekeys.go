@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -159,7 +160,7 @@ var uniquePart = regexp.MustCompile("(?s)^`((?:[^`]|``)+)`(\\(\\d+\\))?(?: ASC| 
 // uniqueKeys parses the unique indexes, including the primary key, from SHOW CREATE TABLE.
 func uniqueKeys(create string) []uniqueKey {
 	var all []uniqueKey
-	for _, k := range rowstream.CreateKeys(create) {
+	for _, k := range createtable.Keys(create) {
 		if k.Kind != "PRIMARY KEY" && k.Kind != "UNIQUE KEY" {
 			continue
 		}

@@ -9,6 +9,6 @@
 //		}
 //	},
 //
-// It polls the status with copier.Control.Status, over the copy's control socket. Fields are added to the
+// It polls the status with control.Client.Status, over the copy's control socket. Fields are added to the
 // JSON forms, but never renamed.
 package telemetry

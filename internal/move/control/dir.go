@@ -1,4 +1,4 @@
-package copier
+package control
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/taredb/tare/internal/move/telemetry"
 )
 
-// ControlDir returns the directory for the control sockets of this user's copies. It creates the directory,
+// Dir returns the directory for the control sockets of this user's copies. It creates the directory,
 // accessible to this user only, if it is missing.
-func ControlDir() (string, error) {
+func Dir() (string, error) {
 	dir := filepath.Join(os.TempDir(), "tare-"+strconv.Itoa(os.Getuid()))
 	runtime := os.Getenv("XDG_RUNTIME_DIR")
 	if info, err := os.Stat(runtime); err == nil && info.IsDir() { // su and sudo set it to a directory that may not exist
@@ -38,8 +38,8 @@ func ControlDir() (string, error) {
 	return dir, nil
 }
 
-// ControlName returns the name of the socket of a copy to these tables of the server at addr.
-func ControlName(addr string, tables []tabledef.Spec) string {
+// Name returns the name of the socket of a copy to these tables of the server at addr.
+func Name(addr string, tables []tabledef.Spec) string {
 	var targets []string
 	for _, t := range tables {
 		t.Defaults()
@@ -57,9 +57,9 @@ func ControlName(addr string, tables []tabledef.Spec) string {
 	return fmt.Sprintf("copy-%.*s-%x.sock", longest, name, sum[:4])
 }
 
-// ControlSockets returns the paths of the control sockets in a directory, sorted by name. Killed copies leave
+// Sockets returns the paths of the control sockets in a directory, sorted by name. Killed copies leave
 // their sockets behind, to which connections are refused.
-func ControlSockets(dir string) ([]string, error) {
+func Sockets(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -76,16 +76,16 @@ func ControlSockets(dir string) ([]string, error) {
 	return sockets, nil
 }
 
-// RunningCopies returns the status of each running copy with a socket in a directory, by path. Sockets that
+// Running returns the status of each running copy with a socket in a directory, by path. Sockets that
 // accept no connection are left out.
-func RunningCopies(ctx context.Context, dir string) (map[string]*telemetry.Status, error) {
-	sockets, err := ControlSockets(dir)
+func Running(ctx context.Context, dir string) (map[string]*telemetry.Status, error) {
+	sockets, err := Sockets(dir)
 	if err != nil {
 		return nil, err
 	}
 	running := make(map[string]*telemetry.Status)
 	for _, path := range sockets {
-		c := NewControl(path)
+		c := NewClient(path)
 		if s, err := c.Status(ctx); err == nil {
 			running[path] = s
 		}

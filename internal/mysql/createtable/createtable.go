@@ -1,4 +1,5 @@
-package rowstream
+// Package createtable reads the text of SHOW CREATE TABLE, and that of columns in information_schema, in the form that sessions of Tare's have servers print.
+package createtable
 
 import (
 	"strconv"
@@ -7,14 +8,10 @@ import (
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
-// CreateLines splits the text of SHOW CREATE TABLE into lines, without line ends. A newline within a quoted
-// name or string does not end a line.
-func CreateLines(create string) []string { return sqldigest.Lines(create, 0) } // the mode of our sessions
-
 // AutoIncrement returns the next AUTO_INCREMENT value in the text of SHOW CREATE TABLE, 0 if there is none:
 // the table has no such column, or no value was used.
 func AutoIncrement(create string) uint64 {
-	for _, line := range CreateLines(create) {
+	for _, line := range sqldigest.Lines(create, 0) {
 		if !strings.HasPrefix(line, ") ") {
 			continue
 		}
@@ -32,8 +29,8 @@ func AutoIncrement(create string) uint64 {
 	return 0
 }
 
-// A CreateKey is an index in the text of SHOW CREATE TABLE.
-type CreateKey struct {
+// A Key is an index in the text of SHOW CREATE TABLE.
+type Key struct {
 	Kind    string   // PRIMARY KEY, UNIQUE KEY, KEY, FULLTEXT KEY, SPATIAL KEY
 	Name    string   // PRIMARY for the primary key
 	Parts   []string // columns or expressions as printed, with lengths and directions
@@ -42,18 +39,18 @@ type CreateKey struct {
 
 // Hidden reports whether the server's optimizer ignores the index, so that statements cannot name it:
 // INVISIBLE in MySQL, IGNORED in MariaDB.
-func (k *CreateKey) Hidden() bool {
+func (k *Key) Hidden() bool {
 	return strings.HasSuffix(k.Options, "/*!80000 INVISIBLE */") || strings.HasSuffix(k.Options, "IGNORED")
 }
 
 // WithoutOverlaps reports whether the key is a MariaDB key over periods.
-func (k *CreateKey) WithoutOverlaps() bool {
+func (k *Key) WithoutOverlaps() bool {
 	return len(k.Parts) > 0 && strings.HasSuffix(k.Parts[len(k.Parts)-1], "` WITHOUT OVERLAPS")
 }
 
-// CreateKeys returns the indexes in the text of SHOW CREATE TABLE.
-func CreateKeys(create string) (keys []CreateKey) {
-	for _, line := range CreateLines(create) {
+// Keys returns the indexes in the text of SHOW CREATE TABLE.
+func Keys(create string) (keys []Key) {
+	for _, line := range sqldigest.Lines(create, 0) {
 		line, ok := strings.CutPrefix(line, "  ")
 		if !ok {
 			continue
@@ -64,7 +61,7 @@ func CreateKeys(create string) (keys []CreateKey) {
 			if !ok {
 				continue
 			}
-			k := CreateKey{Kind: kind, Name: "PRIMARY"}
+			k := Key{Kind: kind, Name: "PRIMARY"}
 			if kind != "PRIMARY KEY" {
 				n := sqldigest.Quoted(rest, 0)
 				k.Name, rest = sqldigest.Unquote(rest[:n]), strings.TrimPrefix(rest[n:], " ")
@@ -75,4 +72,14 @@ func CreateKeys(create string) (keys []CreateKey) {
 		}
 	}
 	return keys
+}
+
+// OldTemporal is what MariaDB appends to the type of a temporal column that it keeps in the format of its version 5.3: of a table from
+// before an upgrade, or created under mysql56_temporal_format=0. Statements read and write the same values.
+const OldTemporal = " /* mariadb-5.3 */"
+
+// IsGenerated reports whether the EXTRA of a column marks it as generated.
+func IsGenerated(extra string) bool {
+	extra = strings.ToUpper(extra)
+	return strings.Contains(extra, "VIRTUAL GENERATED") || strings.Contains(extra, "STORED GENERATED") || strings.Contains(extra, "PERSISTENT")
 }

@@ -1,4 +1,4 @@
-package copier
+package control
 
 import (
 	"context"
@@ -33,42 +33,42 @@ var (
 	ErrNotSwapped = errors.New("it has swapped no tables, so that there is nothing to revert: abort stops it")
 )
 
-// Errors of a finish request that cannot be executed.
+// Errors of requests that cannot be executed now.
 var (
-	errNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
-	errBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
-	errNothingWaits = errors.New("it swaps no tables")
-	errNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
-	errNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
-	errNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and tare copy --restart discards it")
-	errNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
+	ErrNotFollowing = errors.New("it does not follow its source: it ends when everything is copied")
+	ErrBetweenRuns  = errors.New("it connects to its servers again after it has lost them: run the command again when ctl status shows another phase than preparing")
+	ErrNothingWaits = errors.New("it swaps no tables")
+	ErrNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
+	ErrNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
+	ErrNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and tare copy --restart discards it")
+	ErrNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 
 // maxSocketPath is the longest path of a Unix socket that the kernel accepts.
 const maxSocketPath = 107
 
-// A controlled has the functions of a copy that a control socket exposes.
-type controlled struct {
-	status func() telemetry.Status
-	change func(throttle.LimitChange) error
-	abort  func()
-	finish func() error
+// A Controlled has the functions of a copy that a control socket exposes.
+type Controlled struct {
+	Status func() telemetry.Status
+	Change func(throttle.LimitChange) error
+	Abort  func()
+	Finish func() error
 
-	cancel  func() error           // nil: it cannot be
-	proceed func() error           // nil: nothing waits for it
-	revert  func(lossy bool) error // nil: nothing is swapped
+	Cancel  func() error           // nil: it cannot be
+	Proceed func() error           // nil: nothing waits for it
+	Revert  func(lossy bool) error // nil: nothing is swapped
 
-	observe func(telemetry.Event) // called for each request that changes the copy
+	Observe func(telemetry.Event) // called for each request that changes the copy
 }
 
-// A Socket is a control socket that outlives copies. Requests go to the copy that runs with it as Options.Socket; without one, it
+// A Socket is a control socket that outlives copies. Requests go to the copy that runs with it; without one, it
 // reports a status and can be aborted.
 type Socket struct {
-	idle controlled
+	idle Controlled
 	end  func(error)
 
 	mu      sync.Mutex
-	running *controlled // nil: no copy runs
+	running *Controlled // nil: no copy runs
 }
 
 // SocketOptions are the functions of a Socket without a copy.
@@ -79,38 +79,42 @@ type SocketOptions struct {
 	Observe func(telemetry.Event) // called for each request that changes something
 }
 
-// OpenSocket listens at a path until Close is called.
-func OpenSocket(path string, o SocketOptions) (*Socket, error) {
-	s := &Socket{idle: controlled{
-		status: o.Status, abort: o.Abort, observe: o.Observe,
-		change: func(throttle.LimitChange) error { return errNoCopy }, proceed: func() error { return errNoCopy },
-		finish: func() error { return errNotBack }, revert: func(bool) error { return errNotBack },
+// Open listens at a path until Close is called.
+func Open(path string, o SocketOptions) (*Socket, error) {
+	s := &Socket{idle: Controlled{
+		Status: o.Status, Abort: o.Abort, Observe: o.Observe,
+		Change: func(throttle.LimitChange) error { return ErrNoCopy }, Proceed: func() error { return ErrNoCopy },
+		Finish: func() error { return ErrNotBack }, Revert: func(bool) error { return ErrNotBack },
 	}}
 	var err error
-	s.end, err = serveControl(path, controlled{
-		status:  func() telemetry.Status { return s.current().status() },
-		change:  func(c throttle.LimitChange) error { return s.current().change(c) },
-		abort:   func() { s.current().abort() },
-		cancel:  o.Cancel,
-		finish:  func() error { return s.current().finish() },
-		proceed: func() error { return s.current().proceedNow() },
-		revert:  func(lossy bool) error { return s.current().revertNow(lossy) },
-		observe: o.Observe,
+	s.end, err = Serve(path, Controlled{
+		Status:  func() telemetry.Status { return s.Current().Status() },
+		Change:  func(c throttle.LimitChange) error { return s.Current().Change(c) },
+		Abort:   func() { s.Current().Abort() },
+		Cancel:  o.Cancel,
+		Finish:  func() error { return s.Current().Finish() },
+		Proceed: func() error { return s.Current().proceedNow() },
+		Revert:  func(lossy bool) error { return s.Current().revertNow(lossy) },
+		Observe: o.Observe,
 	})
 	return s, err
 }
 
+// NewSocket returns a Socket without a path, for a copy that others control. Without a running copy, requests go to idle.
+func NewSocket(idle Controlled) *Socket { return &Socket{idle: idle} }
+
 // Close stops listening, and records the error with which its owner stops; nil: it has finished.
 func (s *Socket) Close(err error) { s.end(err) }
 
-// use directs requests to a copy; nil: none runs.
-func (s *Socket) use(c *controlled) {
+// Use directs requests to a copy; nil: none runs.
+func (s *Socket) Use(c *Controlled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = c
 }
 
-func (s *Socket) current() *controlled {
+// Current returns the running copy, or what responds without one.
+func (s *Socket) Current() *Controlled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running != nil {
@@ -119,33 +123,33 @@ func (s *Socket) current() *controlled {
 	return &s.idle
 }
 
-func (c *controlled) cancelNow() error {
-	if c.cancel == nil {
-		return errNoCancel
+func (c *Controlled) cancelNow() error {
+	if c.Cancel == nil {
+		return ErrNoCancel
 	}
-	return c.cancel()
+	return c.Cancel()
 }
 
-func (c *controlled) proceedNow() error {
-	if c.proceed == nil {
-		return errNothingWaits
+func (c *Controlled) proceedNow() error {
+	if c.Proceed == nil {
+		return ErrNothingWaits
 	}
-	return c.proceed()
+	return c.Proceed()
 }
 
-func (c *controlled) revertNow(lossy bool) error {
-	if c.revert == nil {
+func (c *Controlled) revertNow(lossy bool) error {
+	if c.Revert == nil {
 		return ErrNotSwapped
 	}
-	return c.revert(lossy)
+	return c.Revert(lossy)
 }
 
-// controlHost is the Host header of clients. Requests with another one are refused.
-const controlHost = "copy"
+// host is the Host header of clients. Requests with another one are refused.
+const host = "copy"
 
-// listenControl creates a Unix socket that only this user can connect to. It replaces a socket that a killed
+// listen creates a Unix socket that only this user can connect to. It replaces a socket that a killed
 // copy has left at the path.
-func listenControl(path string) (net.Listener, error) {
+func listen(path string) (net.Listener, error) {
 	hidden := fmt.Sprintf("%s.%d", path, os.Getpid()) // used until its mode is set
 	if len(hidden) > maxSocketPath {
 		return nil, fmt.Errorf("control socket %s: its path has %d bytes and may have %d: name a shorter one with option control-socket", path, len(path), maxSocketPath-(len(hidden)-len(path)))
@@ -184,9 +188,9 @@ func listenControl(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveControl serves requests at a path until end is called with the result of the copy, which it records.
-func serveControl(path string, c controlled) (end func(error), err error) {
-	l, err := listenControl(path)
+// Serve serves requests at a path until end is called with the result of the copy, which it records.
+func Serve(path string, c Controlled) (end func(error), err error) {
+	l, err := listen(path)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +198,7 @@ func serveControl(path string, c controlled) (end func(error), err error) {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	const enough = 10 * time.Second
-	server := httpserver.New(c.handler(), httpserver.Options{Hosts: []string{controlHost}, Log: slog.Default()})
+	server := httpserver.New(c.handler(), httpserver.Options{Hosts: []string{host}, Log: slog.Default()})
 	server.ReadTimeout, server.WriteTimeout, server.MaxHeaderBytes = enough, enough, 16<<10
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // Shutdown stops it
@@ -205,7 +209,7 @@ func serveControl(path string, c controlled) (end func(error), err error) {
 			_ = server.Close()
 		}
 		serving.Wait()
-		status := c.status()
+		status := c.Status()
 		last := Ended{Version: status.Version, PID: status.PID, From: status.From, To: status.To, At: time.Now()}
 		if status.Alter != nil {
 			last.Table = status.Alter.Table
@@ -219,11 +223,11 @@ func serveControl(path string, c controlled) (end func(error), err error) {
 	}, nil
 }
 
-// ControlEndpoints returns the methods and paths of a control socket, sorted.
-func ControlEndpoints() []string { return slices.Sorted(maps.Keys((&controlled{}).endpoints())) }
+// Endpoints returns the methods and paths of a control socket, sorted.
+func Endpoints() []string { return slices.Sorted(maps.Keys((&Controlled{}).endpoints())) }
 
 // handler serves the endpoints and records requests other than GET.
-func (c *controlled) handler() http.Handler {
+func (c *Controlled) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range c.endpoints() {
 		if !strings.HasPrefix(pattern, "GET ") {
@@ -234,14 +238,14 @@ func (c *controlled) handler() http.Handler {
 	return mux
 }
 
-func (c *controlled) endpoints() map[string]http.HandlerFunc {
+func (c *Controlled) endpoints() map[string]http.HandlerFunc {
 	response := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = visible.NewEncoder(w).Encode(c.status()) // the client may have disconnected
+		_ = visible.NewEncoder(w).Encode(c.Status()) // the client may have disconnected
 	}
 	return map[string]http.HandlerFunc{
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) { response(w, nil) },
@@ -253,18 +257,18 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 				http.Error(w, "the change is not understood: "+err.Error(), http.StatusBadRequest)
 				return
 			}
-			response(w, c.change(change))
+			response(w, c.Change(change))
 		},
 		"POST /v1/resume": func(w http.ResponseWriter, _ *http.Request) {
 			all := 1.0
-			response(w, c.change(throttle.LimitChange{Share: &all}))
+			response(w, c.Change(throttle.LimitChange{Share: &all}))
 		},
 		"POST /v1/abort": func(w http.ResponseWriter, _ *http.Request) {
 			response(w, nil) // respond before abort closes the socket
-			c.abort()
+			c.Abort()
 		},
 		"POST /v1/cancel":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.cancelNow()) },
-		"POST /v1/finish":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.finish()) },
+		"POST /v1/finish":  func(w http.ResponseWriter, _ *http.Request) { response(w, c.Finish()) },
 		"POST /v1/cutover": func(w http.ResponseWriter, _ *http.Request) { response(w, c.proceedNow()) },
 		"POST /v1/revert": func(w http.ResponseWriter, r *http.Request) {
 			response(w, c.revertNow(r.URL.Query().Get("lossy") == "true"))
@@ -273,11 +277,11 @@ func (c *controlled) endpoints() map[string]http.HandlerFunc {
 }
 
 // recorded passes each request to the observer. Only the owner of the socket and root can connect.
-func (c *controlled) recorded(h http.HandlerFunc) http.HandlerFunc {
+func (c *Controlled) recorded(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s := &access.StatusWriter{ResponseWriter: w}
 		defer func() {
-			c.observe(telemetry.Event{Kind: telemetry.EventControl, Text: fmt.Sprintf("%s %s by the owner of the control socket: status %d", r.Method, r.URL.Path, s.Status())})
+			c.Observe(telemetry.Event{Kind: telemetry.EventControl, Text: fmt.Sprintf("%s %s by the owner of the control socket: status %d", r.Method, r.URL.Path, s.Status())})
 		}()
 		h(s, r)
 		s.Returned()

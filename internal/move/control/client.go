@@ -1,4 +1,4 @@
-package copier
+package control
 
 import (
 	"bytes"
@@ -18,63 +18,63 @@ import (
 	"github.com/taredb/tare/internal/move/throttle"
 )
 
-// controlTimeout bounds one request. A copy responds from memory.
-const controlTimeout = 5 * time.Second
+// requestTimeout bounds one request. A copy responds from memory.
+const requestTimeout = 5 * time.Second
 
-// A Control sends requests to a running copy over its socket. It is safe for concurrent use.
-type Control struct {
+// A Client sends requests to a running copy over its socket. It is safe for concurrent use.
+type Client struct {
 	path   string
 	client *http.Client
 }
 
-// NewControl returns a Control for a socket. It connects on the first request.
-func NewControl(path string) *Control {
+// NewClient returns a Client for a socket. It connects on the first request.
+func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
-	return &Control{path: path, client: &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: controlTimeout}}
+	return &Client{path: path, client: &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: requestTimeout}}
 }
 
 // Close closes idle connections.
-func (c *Control) Close() { c.client.CloseIdleConnections() }
+func (c *Client) Close() { c.client.CloseIdleConnections() }
 
 // Status returns the status of the copy.
-func (c *Control) Status(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Status(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodGet, "/v1/status", nil)
 }
 
 // Throttle changes the limits of the copy and returns its status.
-func (c *Control) Throttle(ctx context.Context, change throttle.LimitChange) (*telemetry.Status, error) {
+func (c *Client) Throttle(ctx context.Context, change throttle.LimitChange) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/throttle", change)
 }
 
 // Resume reverts the rate set by Throttle and returns the copy's status.
-func (c *Control) Resume(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Resume(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/resume", nil)
 }
 
 // Abort stops the copy immediately. The same command resumes it later.
-func (c *Control) Abort(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Abort(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/abort", nil)
 }
 
 // Cancel stops an alteration, which removes all that it has created.
-func (c *Control) Cancel(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Cancel(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/cancel", nil)
 }
 
 // Finish stops a copy that follows its source as soon as the target has caught up with the source.
-func (c *Control) Finish(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Finish(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/finish", nil)
 }
 
 // Proceed has a postponed swap of tables happen now.
-func (c *Control) Proceed(ctx context.Context) (*telemetry.Status, error) {
+func (c *Client) Proceed(ctx context.Context) (*telemetry.Status, error) {
 	return c.do(ctx, http.MethodPost, "/v1/cutover", nil)
 }
 
 // Revert has swapped tables swapped back now. lossy permits that values are lost by it.
-func (c *Control) Revert(ctx context.Context, lossy bool) (*telemetry.Status, error) {
+func (c *Client) Revert(ctx context.Context, lossy bool) (*telemetry.Status, error) {
 	path := "/v1/revert"
 	if lossy {
 		path += "?lossy=true"
@@ -82,12 +82,12 @@ func (c *Control) Revert(ctx context.Context, lossy bool) (*telemetry.Status, er
 	return c.do(ctx, http.MethodPost, path, nil)
 }
 
-func (c *Control) do(ctx context.Context, method, path string, body any) (*telemetry.Status, error) {
+func (c *Client) do(ctx context.Context, method, path string, body any) (*telemetry.Status, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+controlHost+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

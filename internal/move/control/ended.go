@@ -1,4 +1,4 @@
-package copier
+package control
 
 import (
 	"encoding/json"
