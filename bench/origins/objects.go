@@ -21,7 +21,7 @@ func loaders() []string {
 		"github.com/taredb/tare/bench/baseline/chunks.(*Reader).",
 		"github.com/taredb/tare/store/tsblock.(*chunkLoad).",
 		"github.com/taredb/tare/store/tsblock.(*Reader).LoadChunks",
-		"github.com/taredb/tare/store/tsblock.(*Block).ReadChunks",
+		"github.com/taredb/tare/store/tsblock.(*Block).readChunks",
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	CapProtocol41          Capability = 1 << 9
 	CapInteractive         Capability = 1 << 10
 	CapSSL                 Capability = 1 << 11
+	CapIgnoreSigpipe       Capability = 1 << 12
 	CapTransactions        Capability = 1 << 13
 	CapSecureConnection    Capability = 1 << 15 // CLIENT_RESERVED2 in MySQL 8
 	CapMultiStatements     Capability = 1 << 16
@@ -24,6 +25,7 @@ const (
 	CapPluginAuth          Capability = 1 << 19
 	CapConnectAttrs        Capability = 1 << 20
 	CapPluginAuthLenenc    Capability = 1 << 21 // authentication responses longer than 255 bytes
+	CapExpiredPasswords    Capability = 1 << 22
 	CapSessionTrack        Capability = 1 << 23
 	CapDeprecateEOF        Capability = 1 << 24
 	CapOptionalMetadata    Capability = 1 << 25 // a flag after the column count, and in PREPARE's response: 0 = no definitions follow
@@ -31,6 +33,8 @@ const (
 	CapQueryAttributes     Capability = 1 << 27
 	CapMultiFactorAuth     Capability = 1 << 28
 	CapCapabilityExtension Capability = 1 << 29
+	CapSSLVerifyServerCert Capability = 1 << 30
+	CapRememberOptions     Capability = 1 << 31
 
 	CapMariaProgress         Capability = 1 << 32 // progress reports: ERR packets with errno 0xFFFF
 	CapMariaComMulti         Capability = 1 << 33 // obsolete
@@ -59,6 +63,7 @@ const (
 	StatusLastRowSent        Status = 0x0080
 	StatusNoBackslashEscapes Status = 0x0200
 	statusPSOutParams        Status = 0x1000
+	StatusInTransReadonly    Status = 0x2000
 	StatusSessionChanged     Status = 0x4000 // the OK packet carries session-state changes
 	StatusMariaANSIQuotes    Status = 0x8000 // MariaDB only
 )

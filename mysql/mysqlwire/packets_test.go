@@ -338,7 +338,7 @@ func TestStateChangesOfServers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got []StateChange
-		it := StateChanges([]byte(tt.state))
+		it := stateChanges([]byte(tt.state))
 		for it.Next() {
 			got = append(got, it.Change())
 		}

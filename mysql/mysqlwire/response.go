@@ -210,7 +210,7 @@ func (r *Response) Scan(b []byte) (n int, ev Event, err error) {
 		n += HeaderLen
 		if r.stop {
 			if h.Len > InspectMax {
-				return n - HeaderLen, EventMore, ErrUnexpectedPacket
+				return n - HeaderLen, EventMore, errUnexpectedPacket
 			}
 			r.stop, r.skip = false, 0
 			return n + h.Len, EventChanged, nil

@@ -50,7 +50,7 @@ func checkDense(t *testing.T, c *mysqlconn.Client) {
 					from.After = key(first + part.after)
 					left = max(0, left-part.after-1)
 				}
-				cutter, err := NewChunker(t.Context(), c, table, size*table.RowBytes(), from)
+				cutter, err := newChunker(t.Context(), c, table, size*table.RowBytes(), from)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/internal/slab"
 )
 
-// chunkData has the bytes of some chunks, in slabs. Block.ReadChunks fills it. The zero value is empty.
+// chunkData has the bytes of some chunks, in slabs. readChunks fills it. The zero value is empty.
 // Reading it is safe for concurrent use. It must not be copied.
 type chunkData struct {
 	pool  *slab.Pool

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/tabledef"
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
-	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // elsewhere is a source whose identity is another one, or not known.
@@ -128,7 +128,7 @@ func TestStopMySQL(t *testing.T) {
 		}
 	})
 	t.Run("another run", func(t *testing.T) {
-		left, err := rowstream.Connect(t.Context(), cfg) // of a process that has ended
+		left, err := session.Connect(t.Context(), cfg) // of a process that has ended
 		must(err)
 		defer func() { _ = left.Close() }()
 		testrows.Exec(t, left, "DO GET_LOCK('"+stopLock+"', 0)")
@@ -141,7 +141,7 @@ func TestStopMySQL(t *testing.T) {
 		must(r.release(t.Context()))
 	})
 	t.Run("prepared", func(t *testing.T) {
-		ended, err := rowstream.Connect(t.Context(), cfg)
+		ended, err := session.Connect(t.Context(), cfg)
 		must(err)
 		defer func() { _ = ended.Close() }()
 		testrows.Exec(t, ended, "XA START 'x'", "INSERT INTO src.a VALUES (2)", "XA END 'x'")
