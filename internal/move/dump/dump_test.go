@@ -70,12 +70,12 @@ func TestAllocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	add := rowstream.SumBatches(testTable)
+	summer := rowstream.NewBatchSummer(testTable)
 	alloctest.Run(t, []alloctest.Case{
 		{Name: "1,000 rows summed up, escaped and compressed", Op: func() error {
 			w.begin(names)
 			var sum rowstream.Checksum
-			if err := add(&sum, b); err != nil || sum.Rows != rows {
+			if err := summer.Add(&sum, b); err != nil || sum.Rows != rows {
 				return fmt.Errorf("%d rows: %w", sum.Rows, err)
 			}
 			return w.write(t.Context(), b)

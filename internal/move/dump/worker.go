@@ -245,12 +245,12 @@ func (k *worker) dump(ctx context.Context, t *tableRun, number int, c *Chunk) er
 
 // fill reads the rows of a chunk into files.
 func (k *worker) fill(ctx context.Context, t *tableRun, c rowstream.Chunk) (sum rowstream.Checksum, bytes int64, err error) {
-	add := rowstream.SumBatches(t.source)
+	summer := rowstream.NewBatchSummer(t.source)
 	moved, end := k.w.o.Waits.BeginMoving("rows of " + t.spec.Source() + " to be read, or written to " + k.w.o.To.Name)
 	defer func() { end() }()
 	for b, err := range k.reader.Read(ctx, t.source, c, rowstream.ReadOptions{Where: t.spec.Where, Plan: t.plan, Throttle: k.throttle}) {
 		if err == nil {
-			err = add(&sum, b)
+			err = summer.Add(&sum, b)
 		}
 		if err == nil {
 			err = k.files.write(ctx, b)
