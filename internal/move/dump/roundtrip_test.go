@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
+	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
@@ -417,7 +418,7 @@ var errBroken = errors.New("the bucket is broken")
 
 func (b *brokenBucket) next() error {
 	if b.calls++; b.calls == b.at || b.stays && b.calls > b.at {
-		return rowstream.Final(errBroken)
+		return retry.Final(errBroken)
 	}
 	return nil
 }
