@@ -1,6 +1,10 @@
 package accept_test
 
 import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/taredb/tare/internal/accept"
@@ -31,4 +35,30 @@ func TestEncoding(t *testing.T) {
 			t.Errorf("%q: %v, want %v", header, got, want)
 		}
 	}
+}
+
+// TestParse has names in lower case without those that are empty, and compares all weights of up to six characters with the grammar of
+// RFC 9110, section 12.4.2.
+func TestParse(t *testing.T) {
+	got := accept.Parse([]string{"", "A;level=1, ,b;q=0.5;x", " , ", ";q=1,C ;Q=0.001"})
+	if want := []accept.Range{{"a", 1000}, {"b", 500}, {"c", 1}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	grammar := regexp.MustCompile(`^(0(\.[0-9]{0,3})?|1(\.0{0,3})?)$`)
+	var check func(weight string)
+	check = func(weight string) {
+		want := 0
+		if f, err := strconv.ParseFloat(weight, 64); err == nil && grammar.MatchString(weight) {
+			want = int(math.Round(f * 1000))
+		}
+		if got := accept.Parse([]string{"x;q=" + weight}); len(got) != 1 || got[0].Q != want {
+			t.Errorf("weight %q: %v, want %d", weight, got, want)
+		}
+		for _, c := range "0129.-" {
+			if len(weight) < 6 {
+				check(weight + string(c))
+			}
+		}
+	}
+	check("")
 }
