@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +28,17 @@ func TestStatementsFail(t *testing.T) {
 	k.g = newModelGateway(t, back.Addr, s.through.Addr)
 	r := record{k.state}
 	refused := 0 // a request to the gateway
+	var said atomic.Bool
 	open := func(window time.Duration) (*Cutover, error) {
 		s.source = through
 		defer func() { s.source = direct }()
 		o, copy := k.options(), k.of()
 		o.Back, o.MaxPause, o.Tries, o.Window = back, 20*time.Second, 1, window
+		copy.Observe = func(e telemetry.Event) {
+			if e.Text == "the gateway says that its clients are at the target" {
+				said.Store(true)
+			}
+		}
 		return Open(t.Context(), o, copy)
 	}
 	described, err := open(time.Hour)
@@ -50,7 +57,11 @@ func TestStatementsFail(t *testing.T) {
 			if err := x.Start(ctx); err != nil {
 				return err
 			}
-			return x.Finish(ctx)
+			err := x.Finish(ctx)
+			if err == nil && !said.Swap(false) {
+				t.Error("a switch of an earlier run is not reported")
+			}
+			return err
 		}},
 		{"describe", phaseNone, time.Hour, func(ctx context.Context, x *Cutover) error {
 			x.back = described.back
@@ -80,8 +91,8 @@ func TestStatementsFail(t *testing.T) {
 			f := k.follower()
 			s.source = direct
 			err = x.Follow(limited, f, f.Run)
-			if report := x.Report(); err == nil && (report.Phase != string(phaseDone) || k.phase() != phaseDone) {
-				t.Errorf("the whole: %+v", report)
+			if report := x.Report(); err == nil && (report.Phase != string(phaseDone) || k.phase() != phaseDone || said.Load()) {
+				t.Errorf("the whole: %+v, reported as a switch of an earlier run: %t", report, said.Load())
 			}
 			return err
 		}},
@@ -89,8 +100,8 @@ func TestStatementsFail(t *testing.T) {
 		do := func() error {
 			if o.name != "check" && o.name != "describe" {
 				k.reset()
-				k.g.set(refused, testproxy.Refused)
 			}
+			k.g.set(refused, testproxy.Refused)
 			if o.recorded != phaseNone {
 				k.g.address = k.g.to
 				s.must(r.recordCutting(t.Context(), k.holder, k.from, k.from))
@@ -106,8 +117,8 @@ func TestStatementsFail(t *testing.T) {
 			return o.do(t.Context(), x)
 		}
 		s.must(do())
-		if o.name == "whole" {
-			t.Run("the gateway", func(t *testing.T) {
+		if o.recorded == phaseNone {
+			t.Run(o.name+", the gateway", func(t *testing.T) {
 				requests, _, _ := k.g.now()
 				for at, request := range requests {
 					if strings.HasSuffix(request, "/release") {
