@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // TestStatementsFail has the source and the target fail at each login and statement of each operation of a cutover, in turn: the operation fails with the
@@ -149,6 +151,9 @@ func TestStatementsFail(t *testing.T) {
 	}
 }
 
+// switched matches the events of a switch.
+var switched = regexp.MustCompile(`(?s)the gateway holds all commands, for at most 200ms\n.*1 sessions are at the target; commands waited for at most \S+; it has all of the source before \S+ [0-9]+`)
+
 // TestWait has each cause that prevents a switch: rows that differ, clients that are elsewhere, and sessions that cannot be switched.
 func TestWait(t *testing.T) {
 	s := newSides(t)
@@ -197,9 +202,25 @@ func TestWait(t *testing.T) {
 				t.Errorf("got %v, want %q, record %q", err, c.want, k.phase())
 			}
 			all := strings.Join(texts, "\n")
+			if c.phase == phaseDone && !switched.MatchString(all) {
+				t.Errorf("events %q", texts)
+			}
 			if !strings.Contains(all, c.event) || c.event == "" && strings.Contains(all, "cannot be switched") {
 				t.Errorf("events %q, want %q", texts, c.event)
 			}
 		})
+	}
+}
+
+// TestPartsMissing waits for parts that do not follow yet.
+func TestPartsMissing(t *testing.T) {
+	h, err := NewHandover(HandoverOptions{Source: mysqlconn.Config{Addr: "x:1"}, Observe: func(telemetry.Event) {}}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if parts, err := h.wait(ctx); parts != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", parts, err)
 	}
 }
