@@ -240,6 +240,9 @@ type settings struct {
 	text []byte
 	ends []int32 // of each statement in text
 	user bool    // one of them assigns user variables, whose values depend on the modes that those before it set
+
+	reads   []bool // each: it decides how later statements are read
+	reading uint64 // hash of those
 }
 
 // all yields the statements, as views.
@@ -255,11 +258,37 @@ func (s *settings) all() iter.Seq[[]byte] {
 	}
 }
 
+// decisive yields the statements that decide how later ones are read, as views.
+func (s *settings) decisive() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := 0
+		for sql := range s.all() {
+			if s.reads[i] && !yield(sql) {
+				return
+			}
+			i++
+		}
+	}
+}
+
+// rehash updates reading.
+func (s *settings) rehash() {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	s.reading = 0
+	for sql := range s.decisive() {
+		s.reading = (s.reading ^ offset) * prime
+		for _, b := range sql {
+			s.reading = (s.reading ^ uint64(b)) * prime
+		}
+	}
+}
+
 // keep appends a statement, and removes an equal earlier one, unless it sets modes that a statement since then depends on. It reports
 // whether there was room. It does not allocate for an equal one that it removes.
 func (s *settings) keep(sql []byte, effects sqlplan.Effect) bool {
 	at := int32(0)
-	stays := s.user && effects.Any(sqlplan.EffectCharset|sqlplan.EffectSQLMode)
+	reads := effects.Any(sqlplan.EffectCharset | sqlplan.EffectSQLMode)
+	stays := s.user && reads
 	s.user = s.user || effects.Has(sqlplan.EffectUserVarWrite)
 	for i, end := range s.ends {
 		if stays && i < len(s.ends)-1 || !bytes.Equal(s.text[at:end], sql) {
@@ -277,13 +306,19 @@ func (s *settings) keep(sql []byte, effects sqlplan.Effect) bool {
 			s.ends[k] -= n
 		}
 		s.ends[len(s.ends)-1] = int32(len(s.text))
+		copy(s.reads[i:], s.reads[i+1:])
+		s.reads[len(s.reads)-1] = reads
+		s.rehash()
 		return true
 	}
 	if len(s.text)+len(sql) > maxSets {
 		return false
 	}
 	s.text = append(s.text, sql...)
-	s.ends = append(s.ends, int32(len(s.text)))
+	s.ends, s.reads = append(s.ends, int32(len(s.text))), append(s.reads, reads)
+	if reads {
+		s.rehash()
+	}
 	return true
 }
 
@@ -296,7 +331,8 @@ func (s *settings) equal(t *settings) bool {
 
 // copy makes the statements those of t.
 func (s *settings) copy(t *settings) {
-	s.text, s.ends = append(s.text[:0], t.text...), append(s.ends[:0], t.ends...)
+	s.text, s.ends, s.reads = append(s.text[:0], t.text...), append(s.ends[:0], t.ends...), append(s.reads[:0], t.reads...)
+	s.reading = t.reading
 }
 
 // after returns the number of leading statements that are those of t; full: t has others.

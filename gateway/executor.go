@@ -221,12 +221,20 @@ func (x *executor) execution() error {
 	}
 	x.rec.Digest, x.rec.Normalized, x.rec.NormalizedCut = st.digest, st.text, st.cut
 	x.rec.StatementID, x.unreadable = st.id, st.unreadable
+	x.rec.Tags = x.listTags(st.tagText, st.tagEnds)
+	if x.pooled {
+		return x.executeShared(st)
+	}
+	return x.executePrepared(st)
+}
+
+// executePrepared serves them for a statement of the client's.
+func (x *executor) executePrepared(st *preparedStatement) error {
 	if st.moved || st.untyped {
 		if e := x.translate(st); e != nil {
 			return x.respondError(e)
 		}
 	}
-	x.rec.Tags = x.listTags(st.tagText, st.tagEnds)
 	if len(st.text) > 0 {
 		x.findPrepared(st)
 	} else { // past the bound on kept texts
@@ -291,7 +299,7 @@ func (x *executor) keepPrepared() {
 	}
 	view.schema, view.mode, view.rules = x.modes.schema, x.modes.mode, x.modes.rules
 	view.readsLast = !x.msg.whole || x.mayReadLast(x.rec.Text)
-	if x.srv.opts.Standby != nil {
+	if x.tracks() {
 		view.columns = x.resp.Columns()
 		if x.msg.whole {
 			view.sql = x.rec.Text
@@ -300,7 +308,13 @@ func (x *executor) keepPrepared() {
 	if x.statements.moved {
 		view.remote, view.moved = x.statements.remote, true
 	}
+	if x.pooled {
+		view.serial = x.srv.serials.Add(1)
+	}
 	x.statements.add(x.resp.Params, view)
+	if x.pooled {
+		x.sharePrepared(x.statements.byID[view.id])
+	}
 }
 
 // follow applies effects that change how later statements are read.
@@ -405,6 +419,9 @@ func (x *executor) record(err error) {
 // statementCommand serves the commands on prepared statements that do not execute them.
 func (x *executor) statementCommand() error {
 	st := x.statements.find(x.msg.body)
+	if x.pooled && st != nil {
+		return x.sharedCommand(st)
+	}
 	switch x.msg.cmd {
 	case mysqlwire.ComStmtSendLongData:
 		x.statements.longData(x.msg.body)

@@ -130,7 +130,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("the route is the standby, and there is none"))
 	}
 	if o.Pool != nil {
-		o.Pool.Wait = cmp.Or(o.Pool.Wait, DefaultPoolWait)
+		o.Pool.Wait, o.Pool.Statements = cmp.Or(o.Pool.Wait, DefaultPoolWait), cmp.Or(o.Pool.Statements, DefaultPoolStatements)
 		errs = append(errs, o.Pool.validate())
 		if o.Standby != nil {
 			errs = append(errs, errors.New("sessions that share connections cannot be switched to a standby: use one of the two"))

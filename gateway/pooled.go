@@ -23,22 +23,26 @@ type PoolOptions struct {
 	// in at the backend as the same user.
 	Password func(user string) (password string, ok bool)
 
-	Max, Min int           // connections per user, and how many of them stay open while they are idle
-	Lifetime time.Duration // of a connection; 0: no limit
-	IdleAge  time.Duration // a connection above Min is closed after this time without use; 0: never
-	Wait     time.Duration // how long a command waits for a connection; 0: DefaultPoolWait
+	Max, Min   int           // connections per user, and how many of them stay open while they are idle
+	Statements int           // prepared statements per connection; 0: DefaultPoolStatements
+	Lifetime   time.Duration // of a connection; 0: no limit
+	IdleAge    time.Duration // a connection above Min is closed after this time without use; 0: never
+	Wait       time.Duration // how long a command waits for a connection; 0: DefaultPoolWait
 }
 
 // Defaults of PoolOptions.
 const (
-	DefaultPoolMax  = 8
-	DefaultPoolWait = 10 * time.Second
+	DefaultPoolMax        = 8
+	DefaultPoolStatements = 100
+	DefaultPoolWait       = 10 * time.Second
 )
 
 func (o *PoolOptions) validate() error {
 	switch {
 	case o.Password == nil:
 		return errors.New("shared connections need the accounts to log in with")
+	case o.Statements < 0:
+		return errors.New("the number of prepared statements of shared connections is negative")
 	case o.Max < 1 || o.Min < 0 || o.Min > o.Max:
 		return fmt.Errorf("%d to %d shared connections per user: want at least one, and no minimum above the maximum", o.Min, o.Max)
 	case min(o.Lifetime, o.IdleAge, o.Wait) < 0:
@@ -62,6 +66,7 @@ type sharedConn struct {
 	id    uint32 // at the server
 	to    *target
 	login *loginState
+	base  int64 // heap bytes without statements
 	heap  int64 // bytes charged to Server.held
 
 	// The state of the server's session.
@@ -73,6 +78,8 @@ type sharedConn struct {
 	status   mysqlwire.Status
 	insertID uint64 // LAST_INSERT_ID()
 	inserted bool   // insertID is out of date
+
+	statements pool.Statements
 }
 
 // A loginState is the state that a login leaves, for connections that are reset in place of another login.
@@ -209,7 +216,7 @@ const (
 )
 
 var keptReasons = [...]string{
-	keptNot: "", keptByTransaction: "a transaction", keptByPin: "a pin", keptByPrepared: "a prepared statement",
+	keptNot: "", keptByTransaction: "a transaction", keptByPin: "a pin", keptByPrepared: "a prepared statement with an open cursor, a value sent in pieces, or other settings than now",
 	keptByOption: "COM_SET_OPTION", keptByModes: "a default schema or modes that are not known", keptByDiagnostics: "warnings, an error or FOUND_ROWS() that can be read",
 }
 
@@ -243,6 +250,7 @@ func (s *session) joinPool(t *netloop.Task) {
 	number, _ := t.Loop()
 	s.lease.pool = s.srv.lenders.of(number, s.modes.user)
 	s.lease.waiter.Owner = s
+	s.statements.moved = true
 	s.setBackend(s.lease.pool.lender.none)
 }
 
@@ -348,8 +356,8 @@ func (s *session) openShared() *clientError {
 	if err != nil {
 		return s.poolError(err)
 	}
-	c.heap = sharedBytes(c.conn.IsTLS())
-	s.srv.held.Add(c.heap)
+	c.base = sharedBytes(c.conn.IsTLS())
+	c.charge(s.srv)
 	s.hold(p.Opened(s.class(), c, time.Now()))
 	return nil
 }
@@ -394,6 +402,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 		commands++
 	}
 	if full {
+		c.statements.Clear()
 		add(mysqlwire.ComResetConnection, nil)
 		add(mysqlwire.ComQuery, []byte(trackState()))
 		if c.login.restore != "" && !s.carried.wasReset {

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +137,37 @@ func TestPooledAllocs(t *testing.T) {
 		}
 		return testscript.RoundTrip(b.Conn, command, want)
 	}}})
-	if n := r.metric(t, "tare_pool_lent_total", testmysql.AppUser) - before; n < 2000 {
+	var executions [2][]byte
+	for i, c := range []*mysqlconn.Client{a, b} {
+		ok, err := c.Prepare(t.Context(), []byte("SELECT v FROM t WHERE id = ?"))
+		must(t, err)
+		one := []mysqlwire.BinaryValue{{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLong}, Data: []byte{1, 0, 0, 0}}}
+		_, err = c.Execute(t.Context(), ok.StatementID, one, func([]byte) error { return nil })
+		must(t, err)
+		var p mysqlwire.StmtParams
+		p.Reset(1)
+		p.Values = one
+		executions[i] = testscript.Packets(0, mysqlwire.StmtExecute{StatementID: ok.StatementID, Iterations: 1, Params: p.AppendTo(nil, 0, c.Capabilities, false)}.AppendTo(nil))
+	}
+	w := &twin{worlds: [2]world{{"none", r.addr}}, clients: [2]*mysqlconn.Client{a}}
+	response, _, err := w.exchange(0, executions[0][mysqlwire.HeaderLen:])
+	must(t, err)
+	row := len(response)
+	alloctest.Run(t, []alloctest.Case{{Name: "a prepared statement, with the types of another client's parameters", Op: func() error {
+		for i, c := range []*mysqlconn.Client{a, b} {
+			if _, err := c.Write(executions[i]); err != nil {
+				return err
+			}
+			for len(c.Buffered()) < row {
+				if err := c.Fill(); err != nil {
+					return err
+				}
+			}
+			c.Discard(row)
+		}
+		return nil
+	}}})
+	if n := r.metric(t, "tare_pool_lent_total", testmysql.AppUser) - before; n < 4000 {
 		t.Errorf("a connection was lent %d times, want once per statement", n)
 	}
 }
@@ -160,4 +191,70 @@ func TestPinsAreShown(t *testing.T) {
 	}
 	must(t, a.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
 	testwait.Until(t, "the end of the pin", func() bool { return len(r.Busy(10, 0).Sessions) == 0 })
+}
+
+// TestSharedStatements has clients execute prepared statements in turn on one connection, with parameters of different types that
+// they do not send again.
+func TestSharedStatements(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop", "create table shop.t (id int primary key, v varchar(20))", "insert into shop.t values (1, 'a'), (2, 'b')"))
+		r := startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Statements = 3 })
+		number := mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}, Data: []byte{2, 0, 0, 0, 0, 0, 0, 0}}
+		text := mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeVarString}, Data: []byte("2x")}
+		var clients []*twin
+		for i := range 6 {
+			w := &twin{worlds: [2]world{1: {"none", r.addr}}}
+			w.clients[1] = dialPooled(t, r.addr, "shop", nil)
+			ok, err := w.clients[1].Prepare(t.Context(), []byte("SELECT v, CONCAT(?) FROM t WHERE id = 2"))
+			must(t, err)
+			w.statements[1][0] = slot{id: ok.StatementID, params: 1, value: []mysqlwire.BinaryValue{number, text}[i%2]}
+			clients = append(clients, w)
+		}
+		for round := range 3 {
+			for i, w := range clients {
+				st := w.statements[1][0]
+				var p mysqlwire.StmtParams
+				p.Reset(1)
+				p.Values = []mysqlwire.BinaryValue{st.value}
+				e := mysqlwire.StmtExecute{StatementID: st.id, Iterations: 1, Params: p.AppendTo(nil, 0, w.clients[1].Capabilities, round == 0)}
+				got, want := w.raw(1, e.AppendTo(nil)), []string{`\x01b\x012`, `\x01b\x022x`}[i%2]
+				if got.err != "" || !strings.Contains(got.rows[0], want) {
+					t.Fatalf("round %d, client %d: %v, want a row %s", round, i, got, want)
+				}
+			}
+		}
+		if pins := r.pins(t); len(pins) > 0 {
+			t.Errorf("pins %v", pins)
+		}
+		for i := range 5 { // others than the least recently used are kept
+			c := clients[i].clients[1]
+			ok, err := c.Prepare(t.Context(), []byte("SELECT 1 + "+strconv.Itoa(i)))
+			must(t, err)
+			_, err = c.Execute(t.Context(), ok.StatementID, nil, func([]byte) error { return nil })
+			must(t, err)
+		}
+		if n := serverStatements(t, s); n != "3" {
+			t.Errorf("the server has %s prepared statements, want 3", n)
+		}
+		must(t, s.Exec("set global max_prepared_stmt_count = 3"))
+		w := clients[0]
+		ok, err := w.clients[1].Prepare(t.Context(), []byte("SELECT 'another'"))
+		if refused, is := errors.AsType[*mysqlconn.ServerError](err); !is || refused.Number != 1461 {
+			t.Fatalf("prepared %v, %v; want the server's error 1461", ok, err)
+		}
+		got := w.raw(1, mysqlwire.StmtExecute{StatementID: w.statements[1][0].id, Iterations: 1, Params: []byte{0, 1, 8, 0, 2, 0, 0, 0, 0, 0, 0, 0}}.AppendTo(nil))
+		if got.err != "" { // prepared again, after others were closed
+			t.Errorf("execution beyond the server's limit: %v", got)
+		}
+		must(t, s.Exec("drop table shop.t"))
+		if got = w.raw(1, mysqlwire.StmtExecute{StatementID: w.statements[1][0].id, Iterations: 1, Params: []byte{0, 1, 8, 0, 2, 0, 0, 0, 0, 0, 0, 0}}.AppendTo(nil)); !strings.Contains(got.err, "doesn't exist") {
+			t.Errorf("execution after DROP TABLE: %v", got)
+		}
+	})
+}
+
+// serverStatements returns the number of prepared statements of the server.
+func serverStatements(t testing.TB, s *testmysql.Server) string {
+	t.Helper()
+	return one(t, dialPooled(t, s.Addr, "", nil), "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'")[1]
 }

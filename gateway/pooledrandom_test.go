@@ -1,7 +1,10 @@
 package gateway_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +30,11 @@ type world struct {
 	letter, addr string
 }
 
+// neutral undoes text.
+func (w world) neutral(s string) string {
+	return strings.NewReplacer(w.letter+"1", "W1", w.letter+"2", "W2", w.letter+"x", "Wx").Replace(s)
+}
+
 func (w world) text(sql string) string { return strings.ReplaceAll(sql, "W", w.letter) }
 
 // A twin is a client in both worlds.
@@ -35,6 +43,17 @@ type twin struct {
 	worlds  [2]world
 	clients [2]*mysqlconn.Client
 	change  func(*mysqlconn.Config)
+
+	statements [2][3]slot // that stay prepared
+}
+
+// A slot has a prepared statement of a client in one world.
+type slot struct {
+	id     uint32
+	params int
+	typed  bool                  // the server has parameter types
+	value  mysqlwire.BinaryValue // of the last execution
+	long   bool                  // the first value was sent in pieces
 }
 
 func (w *twin) dial(t *testing.T) {
@@ -42,6 +61,7 @@ func (w *twin) dial(t *testing.T) {
 		if w.clients[i] != nil {
 			w.clients[i].Close()
 		}
+		w.statements[i] = [3]slot{}
 		w.clients[i] = dialPooled(t, world.addr, world.text("W1"), w.change)
 	}
 }
@@ -72,8 +92,12 @@ func (w *twin) run(ctx context.Context, at int, step string) (o outcome) {
 	}
 	name, arg, _ := strings.Cut(step, " ")
 	switch arg = world.text(arg); name {
+	case ":slot":
+		return w.runSlot(ctx, at, arg)
 	case ":reset":
-		err = c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)})
+		if err = c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err == nil {
+			w.statements[at] = [3]slot{}
+		}
 	case ":init":
 		err = c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, arg...))
 	case ":prepared": // prepared, executed twice and closed
@@ -91,10 +115,125 @@ func (w *twin) run(ctx context.Context, at int, step string) (o outcome) {
 		o.result, err = c.Query(ctx, world.text(step), row)
 	}
 	if err != nil {
-		o.err = strings.NewReplacer(world.letter+"1", "W1", world.letter+"2", "W2", world.letter+"x", "Wx").Replace(err.Error())
+		o.err = world.neutral(err.Error())
 	}
 	o.status = c.Status & (mysqlwire.StatusInTrans | mysqlwire.StatusAutocommit | mysqlwire.StatusNoBackslashEscapes | mysqlwire.StatusInTransReadonly)
 	return o
+}
+
+// noConnection is in the error of a command that has waited for a connection in vain.
+const noConnection = "no connection for user"
+
+// runSlot executes a command on one of the client's prepared statements: a number, the command, and its argument.
+func (w *twin) runSlot(ctx context.Context, at int, step string) (o outcome) {
+	c, st := w.clients[at], &w.statements[at][step[0]-'0']
+	command, arg, _ := strings.Cut(step[2:], " ")
+	id := binary.LittleEndian.AppendUint32(nil, cmp.Or(st.id, 777_777))
+	piece := append(append(append([]byte{byte(mysqlwire.ComStmtSendLongData)}, id...), 0, 0), "1"...)
+	execute := func(flags mysqlwire.ExecuteFlags, types bool, value mysqlwire.BinaryValue) {
+		var p mysqlwire.StmtParams
+		p.Reset(st.params)
+		long := st.long
+		if long {
+			value, types = mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeVarString}, Long: true}, true
+		}
+		p.Values = slices.Repeat([]mysqlwire.BinaryValue{value}, st.params)
+		e := mysqlwire.StmtExecute{StatementID: binary.LittleEndian.Uint32(id), Flags: flags, Iterations: 1}
+		if st.id != 0 && st.params > 0 {
+			e.Params = p.AppendTo(nil, 0, c.Capabilities, types || !st.typed)
+			st.typed, st.value, st.long = true, value, false
+			if value.Long {
+				st.value.Long, st.value.Data = false, []byte("2")
+			}
+		}
+		o = w.raw(at, e.AppendTo(nil))
+		if long && strings.Contains(o.err, noConnection) { // for the value in pieces: it is sent again for the next try
+			st.long = true
+			w.raw(at, piece)
+		}
+	}
+	number := mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}, Data: []byte{3, 0, 0, 0, 0, 0, 0, 0}}
+	text := mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeVarString}, Data: []byte("2")}
+	switch command {
+	case "prepare":
+		if st.id != 0 {
+			w.runSlot(ctx, at, step[:2]+"close")
+		}
+		ok, err := c.Prepare(ctx, []byte(arg))
+		if err != nil {
+			return outcome{err: w.worlds[at].neutral(err.Error())}
+		}
+		*st = slot{id: ok.StatementID, params: int(ok.Params)}
+		o.rows = []string{fmt.Sprint(ok.Params, ok.Columns, ok.Warnings)}
+	case "execute":
+		execute(0, true, number)
+	case "text":
+		execute(0, true, text)
+	case "again":
+		if st.typed { // with the value's type of the last execution
+			number = st.value
+		}
+		execute(0, false, number)
+	case "cursor":
+		execute(mysqlwire.ExecuteReadOnlyCursor, true, number)
+	case "fetch":
+		o = w.raw(at, append(append([]byte{byte(mysqlwire.ComStmtFetch)}, id...), 1, 0, 0, 0))
+	case "reset":
+		o = w.raw(at, append([]byte{byte(mysqlwire.ComStmtReset)}, id...))
+		st.long = false
+	case "long":
+		o = w.raw(at, piece)
+		st.long = st.params > 0
+	case "close":
+		o = w.raw(at, append([]byte{byte(mysqlwire.ComStmtClose)}, id...))
+		*st = slot{}
+	}
+	return o
+}
+
+// raw sends a command, and returns the response's packets.
+func (w *twin) raw(at int, payload []byte) (o outcome) {
+	all, errno, err := w.exchange(at, payload)
+	if err != nil {
+		return outcome{err: err.Error()}
+	}
+	for _, s := range [...]string{"1", "2", "x"} { // names of schemas
+		all = bytes.ReplaceAll(all, []byte(w.worlds[at].letter+s), []byte("WW"+s))
+	}
+	switch errno {
+	case 0:
+		o.rows = []string{fmt.Sprintf("%q", all)}
+	case 1243: // contains the number
+		o.err = "unknown statement"
+	default:
+		o.err = string(all)
+	}
+	return o
+}
+
+func (w *twin) exchange(at int, payload []byte) (all []byte, errno uint16, err error) {
+	c := w.clients[at]
+	c.Seq = 0
+	if err := c.WriteMessage(payload); err != nil {
+		return nil, 0, err
+	}
+	var r mysqlwire.Response
+	r.Begin(mysqlwire.Command(payload[0]), c.Capabilities, 1)
+	if r.Cursor = mysqlwire.CursorUnused; len(payload) > 5 && payload[0] == byte(mysqlwire.ComStmtExecute) && payload[5] != 0 {
+		r.Cursor = mysqlwire.CursorRequested
+	}
+	for !r.Done() {
+		if err := c.Fill(); err != nil {
+			return nil, 0, err
+		}
+		n, _, err := r.Scan(c.Buffered())
+		all = append(all, c.Buffered()[:n]...)
+		c.Discard(n)
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return all, r.Errno, nil
 }
 
 // steps are templates: K is the client's number, N a small random number.
@@ -124,6 +263,10 @@ var randomSteps = []string{
 	":prepared SELECT id, v FROM tK LIMIT 2", ":prepared INSERT INTO tK (v) VALUES (N)", ":prepared SELECT LAST_INSERT_ID()", ":prepared SET @u = N", ":prepared SELECT @u", ":prepared nonsense",
 	":prepared SET sql_mode = 'ANSI_QUOTES'", ":prepared SET NAMES latin1", ":prepared CREATE TEMPORARY TABLE ttK (a INT)", ":prepared SELECT FOUND_ROWS()",
 	"INSERT INTO gK VALUES (N)", "SELECT * FROM vfK", "SELECT fK()", "CALL pK(N)", "SELECT v FROM viK", "SET STATEMENT max_statement_time = 100 FOR SELECT 1", "DO 1", "DO SLEEP(0)",
+	":slot 0 prepare SELECT id, v FROM tK WHERE v < ? ORDER BY id LIMIT 3", ":slot 0 prepare SELECT id, v FROM tK WHERE v < ? ORDER BY id LIMIT 3", ":slot 1 prepare INSERT INTO tK (v) VALUES (?)",
+	":slot 2 prepare SELECT ?, DATABASE(), 'a' 'b', @@sql_mode", ":slot 2 prepare SELECT LAST_INSERT_ID()", ":slot 1 prepare SELECT CONCAT(?, 'x')", ":slot 2 prepare SELECT \"id\" FROM tK",
+	":slot 0 execute", ":slot 0 execute", ":slot 1 execute", ":slot 1 execute", ":slot 2 execute", ":slot 2 execute", ":slot 0 again", ":slot 1 again", ":slot 2 again", ":slot 0 again", ":slot 1 again",
+	":slot 0 text", ":slot 1 text", ":slot 0 cursor", ":slot 0 fetch", ":slot 0 fetch", ":slot 1 long", ":slot 0 long", ":slot 0 reset", ":slot 1 reset", ":slot 0 close", ":slot 1 close", ":slot 2 close",
 	":reset", ":reset", ":reset", ":reset", ":redial", "TRUNCATE tK", "ANALYZE TABLE tK", "SHOW TABLES LIKE 'tK'", "EXPLAIN SELECT 1", "SELECT 1; SELECT 2", "XA START 'W_K'", "XA END 'W_K'", "XA ROLLBACK 'W_K'",
 	"FLUSH TABLES", "CHECKSUM TABLE tK", "SELECT v FROM tK WHERE id = 1 FOR UPDATE", "LOCK TABLES", "KILL QUERY 0", "SIGNAL SQLSTATE '45000'", "/* only a comment */", "SELECT NEXTVAL(sK)", "SELECT LASTVAL(sK)",
 }
@@ -242,7 +385,7 @@ func pooledRandomly(t *testing.T, s *testmysql.Server, steps int, lifetime time.
 					r.metric(t, "tare_pool_queue", testmysql.AppUser), r.pins(t), strings.Join(history, "\n"))
 			}
 			got = w.run(t.Context(), 1, step)
-			if !strings.Contains(got.err, "no connection for user") {
+			if !strings.Contains(got.err, noConnection) {
 				break
 			}
 			w.makeRoom(t, all)
@@ -319,7 +462,7 @@ func differences(a, b string) string {
 func (w *twin) room(t *testing.T, all []*twin, f func(at int) string) (direct, shared string) {
 	for {
 		shared = f(1)
-		if !strings.Contains(shared, "no connection for user") {
+		if !strings.Contains(shared, noConnection) {
 			return f(0), shared
 		}
 		w.makeRoom(t, all)
@@ -334,7 +477,7 @@ func (w *twin) makeRoom(t *testing.T, all []*twin) {
 		}
 		for _, at := range [...]int{1, 0} {
 			o := other.run(t.Context(), at, ":reset")
-			if strings.Contains(o.err, "no connection for user") {
+			if strings.Contains(o.err, noConnection) {
 				break // it has none to give, and keeps its state in both worlds
 			}
 			if o.err != "" {

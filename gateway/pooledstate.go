@@ -36,11 +36,17 @@ func (s *session) startShared() (done bool, err error) {
 		return false, nil
 	}
 	var refused *clientError
-	switch s.msg.cmd {
-	case mysqlwire.ComStmtSendLongData, mysqlwire.ComStmtClose: // of an unknown statement: the session has none
+	st := s.statements.find(s.msg.body)
+	switch cmd := s.msg.cmd; {
+	case cmd == mysqlwire.ComStmtClose:
+		s.statements.close(s.msg.body)
+	case cmd == mysqlwire.ComStmtSendLongData && st == nil:
 	default:
 		if refused, err = s.borrow(); refused == nil || err != nil {
 			return false, err
+		}
+		if cmd == mysqlwire.ComStmtSendLongData { // has no response
+			st.refused, refused = refused, nil
 		}
 	}
 	if err := s.discardRest(); err != nil {
@@ -58,6 +64,7 @@ func (s *session) resetShared() error {
 	c := s.lease.shared.Value
 	c.stale, c.inserted, s.lease.insertID, s.lease.unread, s.lease.unsure, s.lease.touched = true, false, 0, false, false, true
 	s.modes.unknown = false // bring queries them
+	s.statements.moved = true
 	resp := s.resp
 	again, refused, err := s.bring()
 	s.resp = resp
@@ -112,7 +119,7 @@ func (s *session) keeps() keptBy {
 		return keptByTransaction
 	case s.carried.pin.Load() != nil:
 		return keptByPin
-	case len(s.statements.byID) > 0 || s.statements.lost:
+	case s.statements.keeps(s.modes.schema, s.carried.sets.reading):
 		return keptByPrepared
 	case s.carried.multi != 0:
 		return keptByOption
@@ -270,7 +277,7 @@ func (x *executor) beforeShared() (*clientError, error) {
 	if own {
 		return nil, nil
 	}
-	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) && x.msg.cmd == mysqlwire.ComQuery {
+	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) {
 		return nil, nil
 	}
 	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) {

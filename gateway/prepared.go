@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -29,6 +30,13 @@ type prepared struct {
 	stale  bool   // the server has a last prepared statement, although a later PREPARE failed
 	bytes  int    // size of texts and parameter types
 	heap   int    // bytes that the statements take on the heap, without the map
+
+	// Of a session that shares connections: the state in which all statements were prepared, or that they were in different ones, and
+	// how many keep its connection.
+	schema  string
+	reading uint64 // of settings
+	mixed   bool
+	held    int
 }
 
 // Bounds of a session's memory for prepared statements. Statements past them are relayed and counted, without
@@ -68,6 +76,13 @@ type preparedStatement struct {
 	cursored            bool // an execution has opened one
 	unread              bool // an execution could not be decoded: the parameter types may have changed
 
+	// Of a session that shares connections.
+	key     pool.StatementKey
+	on      *pool.Statement // that it was executed on last
+	serial  uint64          // distinguishes it from the statements of all sessions
+	long    bool            // a value was sent in pieces that no execution has used yet
+	refused *clientError    // the value could not be sent
+
 	// moved: the command's id has to be changed. untyped: the server has not received the parameter types
 	// yet, although the client may assume so.
 	moved, untyped bool
@@ -87,6 +102,7 @@ func (p *prepared) add(params uint16, view preparedStatement) {
 	st := &preparedStatement{
 		id: view.id, remote: view.remote, plan: view.plan, digest: view.digest, divergent: view.divergent, unreadable: view.unreadable, readsLast: view.readsLast,
 		schema: view.schema, mode: view.mode, rules: view.rules, paramCount: params, columns: view.columns, moved: view.moved,
+		key: view.key, on: view.on, serial: view.serial,
 	}
 	kept := len(view.text) + len(view.tagText) + tagEndBytes*len(view.tagEnds) + paramBytes*int(params) + len(view.sql)
 	if p.bytes+kept <= maxPreparedBytes {
@@ -171,7 +187,7 @@ func (st *preparedStatement) decode(e *mysqlwire.StmtExecute, caps mysqlwire.Cap
 
 // lacking returns the parameter types that the server has not received and that m, a command on the statement, does not
 // contain, and the offset of their flag in it.
-func (st *preparedStatement) lacking(m *message, caps mysqlwire.Capability) (at int, types []byte, e *clientError) {
+func (st *preparedStatement) lacking(dst []byte, m *message, caps mysqlwire.Capability) (at int, types []byte, e *clientError) {
 	if !st.untyped {
 		return 0, nil, nil
 	}
@@ -191,7 +207,7 @@ func (st *preparedStatement) lacking(m *message, caps mysqlwire.Capability) (at 
 		st.untyped = false
 		return 0, nil, nil
 	}
-	types = st.params.AppendTypes(nil, caps)
+	types = st.params.AppendTypes(dst, caps)
 	if st.unread || at == 0 || !m.whole || len(types) == 0 || len(m.body)+len(types) >= mysqlwire.MaxPayload {
 		return 0, nil, errUnknownTypes
 	}
@@ -233,8 +249,14 @@ func cursorUse(body []byte, st *preparedStatement, maria bool) mysqlwire.CursorU
 
 // longData records a parameter whose value was sent by COM_STMT_SEND_LONG_DATA.
 func (p *prepared) longData(body []byte) {
+	if st := p.find(body); st != nil {
+		st.markLong(body)
+	}
+}
+
+func (st *preparedStatement) markLong(body []byte) {
 	var l mysqlwire.StmtLongData
-	if st := p.find(body); st != nil && l.Decode(body) == nil {
+	if l.Decode(body) == nil {
 		st.params.MarkLong(l.Param)
 	}
 }
@@ -247,6 +269,33 @@ func (p *prepared) reset(body []byte) {
 }
 
 func (p *prepared) clear() { *p = prepared{} }
+
+// keeps reports whether the statements keep a session that shares connections on its own, with a default schema and settings.
+func (p *prepared) keeps(schema string, reading uint64) bool {
+	return p.lost || p.held > 0 || len(p.byID) > 0 && (p.mixed || p.schema != schema || p.reading != reading)
+}
+
+// prepareIn records the state in which a statement was prepared, that has been added.
+func (p *prepared) prepareIn(schema string, reading uint64) {
+	if len(p.byID) == 1 {
+		p.schema, p.reading, p.mixed = schema, reading, false
+		return
+	}
+	p.mixed = p.mixed || p.schema != schema || p.reading != reading
+}
+
+// holds reports whether the statement exists only where it was prepared, or in a state that another connection does not have.
+func (st *preparedStatement) holds() bool { return st.sql == nil || st.cursor || st.long || st.unread }
+
+// count updates held after a change of a statement.
+func (p *prepared) count(before, now bool) {
+	switch {
+	case now && !before:
+		p.held++
+	case before && !now:
+		p.held--
+	}
+}
 
 // heapBytes returns the heap bytes of all statements.
 func (p *prepared) heapBytes() int64 {
@@ -389,15 +438,19 @@ func (x *executor) translate(st *preparedStatement) *clientError {
 	if st.moved {
 		binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
 	}
-	at, types, e := st.lacking(&x.msg, x.caps)
+	at, types, e := st.lacking(x.lease.scratch[:0], &x.msg, x.caps)
+	x.lease.scratch = types[:0]
 	if e == nil && len(types) > 0 {
 		x.insertTypes(at, types)
 	}
 	return e
 }
 
-// prepareElsewhere serves a PREPARE of a session that has moved.
+// prepareElsewhere serves a PREPARE of a session that has moved, or that shares connections.
 func (x *executor) prepareElsewhere() error {
+	if x.pooled && len(x.statements.byID) >= maxPrepared {
+		return x.respondError(&clientError{errno: errnoMaxPrepared, msg: fmt.Sprintf("Can't create more than max_prepared_stmt_count statements (current value: %d)", maxPrepared)})
+	}
 	if e := x.refusal(); e != nil {
 		return x.refuseStatement(e)
 	}
@@ -415,6 +468,9 @@ func (x *executor) prepareElsewhere() error {
 	return err
 }
 
+// noStatement is a number that servers do not assign: it is below LastPreparedID.
+const noStatement = mysqlwire.LastPreparedID - 1
+
 // unknownStatement returns an error for a command on a statement that the client does not have. On the server
 // that the session has moved to, its number may belong to another statement.
 func (x *executor) unknownStatement() error {
@@ -423,6 +479,12 @@ func (x *executor) unknownStatement() error {
 		if x.msg.whole {
 			return nil
 		}
+	}
+	if x.pooled && x.lease.shared != nil { // its error stays readable in the server
+		if len(x.msg.body) >= 5 {
+			binary.LittleEndian.PutUint32(x.msg.body[1:], noStatement)
+		}
+		return x.exchange()
 	}
 	if !x.msg.whole {
 		return x.violation(x.msg.seq+1, errUnknownPrepare.errno, errUnknownPrepare.msg)

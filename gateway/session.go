@@ -16,13 +16,13 @@ import (
 // It is composed of parts, each of which changes its own fields only:
 //
 //	session        logs in, reads commands, moves to another server   session.go, command.go, login.go, switch_*.go
-//	  executor     identifies, judges, executes, records statements   executor.go, refusal.go, longtext.go
+//	  executor     identifies, judges, executes, records statements   executor.go, refusal.go, statementtext.go
 //	    relayer    forwards commands and relays responses             relayer.go, forward.go, hangup.go
 //	      link     both connections, their buffers and deadlines      link.go, buffers.go
 //	      query    the current command, lent by the loop              query.go
 //	      modes    how texts are read and judged                      modes.go
 //	    prepared, transaction, carried: the state that commands leave prepared.go, carried.go
-//	    lease: the shared connection                            pooled.go, pooledlogin.go, pooledstate.go
+//	    lease: the shared connection                                pooled.go, pooledlogin.go, pooledprepared.go, pooledstate.go
 //	  identity, shown, turnstile, account                             login.go, connids.go, switch_wait.go, memory.go
 //
 // A part calls those below it. What has to be done above it, it returns: see errPauseBegun.

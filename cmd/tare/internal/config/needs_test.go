@@ -25,7 +25,7 @@ func needVariants(t *testing.T) map[string][]string {
 	return map[string][]string{
 		"serve": {
 			"", "http=off", "client-tls=off", "history-max-digests=0", "backend-tls=required", "copies=mysql://a@h copies-tls=required",
-			"bucket=file:///b history-remote-write=http://h/api", "log-file=-",
+			"bucket=file:///b history-remote-write=http://h/api", "log-file=-", "pool=transaction pool-accounts=f",
 			"config=" + file + " control=mysql://a@h copies=mysql://a@h standby=s:1 standby-accounts=f tag-labels=a" + history + log,
 			"client-tls=verify tls-client-ca=ca backend-tls=verify-ca control=mysql://a@h control-tls=preferred copies=mysql://a@h copies-tls=preferred",
 		},
@@ -165,7 +165,7 @@ func sampleOf(t *testing.T, o *Option) string {
 // TestAlwaysUsed lists the options that have an effect with all values of the others: one that is not listed declares what it needs.
 func TestAlwaysUsed(t *testing.T) {
 	always := map[string]string{
-		"serve": `config listen backend http control client-tls backend-tls plan-cache-bytes statement-memory max-connections max-user-connections
+		"serve": `config listen backend http control pool client-tls backend-tls plan-cache-bytes statement-memory max-connections max-user-connections
 			max-unauthenticated max-unauthenticated-per-address connect-timeout handshake-timeout idle-timeout drain-timeout cpus return-idle-memory
 			bucket log-file diag-format diag-level umask`,
 		"store": `config bucket http grpc layout shard min-time max-time data-dir query-bytes process-bytes index-cache-bytes cache-dir cache-memcached

@@ -33,6 +33,7 @@ type Serve struct {
 	Pool                   PoolMode
 	PoolAccounts           string // file
 	PoolMax, PoolMin       int
+	PoolStatements         int // prepared, per connection
 	PoolLifetime, PoolIdle time.Duration // 0: no limit
 	PoolWait               time.Duration
 
@@ -105,6 +106,7 @@ func NewServe() *Serve {
 	s.String(&c.PoolAccounts, "pool-accounts", "file", "", "accounts whose clients share connections: YAML, a user and password per line; mode 0600")
 	s.IntUpTo(&c.PoolMax, "pool-max", "8", 1, 10_000, "shared connections per user")
 	s.IntUpTo(&c.PoolMin, "pool-min", "1", 0, 10_000, "shared connections per user that stay open while they are idle")
+	s.IntUpTo(&c.PoolStatements, "pool-statements", "100", 1, 10_000, "prepared statements per shared connection; the server's max_prepared_stmt_count is for all of its connections")
 	s.Duration(&c.PoolLifetime, "pool-lifetime", "1h", "shared connections are closed after this long; less than the server's wait_timeout; 0: never")
 	s.Duration(&c.PoolIdle, "pool-idle", "5m", "shared connections above --pool-min are closed when unused for this long; 0: never")
 	s.Duration(&c.PoolWait, "pool-wait", "10s", "time limit for a command to get a shared connection")
@@ -171,7 +173,7 @@ func (c *Serve) need(s *Set) {
 	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "tag-labels", "traces-otlp")
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
-	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-max", "pool-min", "pool-lifetime", "pool-idle", "pool-wait")
+	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-max", "pool-min", "pool-statements", "pool-lifetime", "pool-idle", "pool-wait")
 	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
 		func() bool { return c.Log.Sink.Path != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
 	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")

@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"encoding/binary"
+
+	"github.com/taredb/tare/internal/gateway/pool"
+	"github.com/taredb/tare/mysql/mysqlwire"
+)
+
+// Prepared statements: the client's numbers are not the server's. A statement is prepared on each connection on which it is executed,
+// once for all sessions that prepare the same text in the same state.
+
+// sharePrepared shares a new statement of the client's.
+func (x *executor) sharePrepared(st *preparedStatement) {
+	x.statements.prepareIn(x.modes.schema, x.carried.sets.reading)
+	if st.sql == nil {
+		x.statements.count(false, true)
+		return
+	}
+	st.key = pool.NewStatementKey(x.modes.schema, x.carried.sets.decisive(), st.sql)
+	if on, err := x.putStatement(st.key, st.remote); err == nil { // a broken connection fails the next command
+		st.on, on.Owner = on, st.serial
+	}
+}
+
+// putStatement records a statement of the connection, and closes others for it.
+func (x *executor) putStatement(key pool.StatementKey, id uint32) (*pool.Statement, error) {
+	c := x.lease.shared.Value
+	on, closed := c.statements.Put(key, id, x.srv.opts.Pool.Statements)
+	c.charge(x.srv)
+	return on, x.closeStatements(closed...)
+}
+
+// closeStatements closes statements of the server.
+func (x *executor) closeStatements(ids ...uint32) error {
+	b := x.lease.scratch[:0]
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(append(b, 5, 0, 0, 0, byte(mysqlwire.ComStmtClose)), id)
+	}
+	x.lease.scratch = b
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := x.backend.Write(b); err != nil {
+		return x.writeFailed(err)
+	}
+	return nil
+}
+
+// attachStatement finds the statement on the session's connection, or prepares it there.
+func (x *executor) attachStatement(st *preparedStatement) (*clientError, error) {
+	if st.holds() {
+		return nil, nil
+	}
+	c := x.lease.shared.Value
+	on := c.statements.Find(&st.key)
+	if on != nil && on.Cursored && on.Owner != st.serial { // its responses would differ
+		c.statements.Remove(&st.key)
+		if err := x.closeStatements(on.ID); err != nil {
+			return nil, err
+		}
+		on = nil
+	}
+	if on == nil {
+		id, e, err := x.prepareHere(st)
+		if e != nil && e.errno == errnoMaxPrepared {
+			if err := x.closeStatements(c.statements.RemoveIdle()...); err != nil {
+				return nil, err
+			}
+			id, e, err = x.prepareHere(st)
+		}
+		if e != nil || err != nil {
+			return e, err
+		}
+		if on, err = x.putStatement(st.key, id); err != nil {
+			return nil, err
+		}
+	}
+	if st.on != on || on.Owner != st.serial {
+		st.on, st.remote, st.cursored = on, on.ID, false
+		st.untyped = st.paramCount > 0 && st.params.Typed()
+		on.Owner = st.serial
+	}
+	return nil, nil
+}
+
+// prepareHere prepares a statement on the session's connection.
+func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clientError, err error) {
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	b := append(mysqlwire.OpenPacket(x.lease.scratch[:0]), byte(mysqlwire.ComStmtPrepare))
+	x.lease.scratch = mysqlwire.ClosePacket(append(b, st.sql...), 0, 0)
+	if _, err := x.backend.Write(x.lease.scratch); err != nil {
+		return 0, nil, x.writeFailed(err)
+	}
+	x.internal = true
+	defer func() { x.internal = false }()
+	var r mysqlwire.Response
+	r.Begin(mysqlwire.ComStmtPrepare, x.caps, 1)
+	for first := true; ; {
+		p, _, err := cutPacket(x.backend.Buffered())
+		if first && err == nil {
+			if first = false; len(p) > 0 && p[0] == mysqlwire.MarkErr {
+				failed, err := x.skipInternal()
+				if err != nil {
+					return 0, nil, err
+				}
+				return 0, &clientError{errno: failed.Number, msg: string(failed.Message)}, nil
+			}
+		}
+		n, ev, err := r.Scan(x.backend.Buffered())
+		if err != nil {
+			return 0, nil, x.backendBroken(err)
+		}
+		x.backend.Discard(n)
+		if ev == mysqlwire.EventDone {
+			break
+		}
+		if err := x.fillBackend(); err != nil {
+			return 0, nil, err
+		}
+	}
+	if r.Params != st.paramCount {
+		return 0, errUnknownPrepare, x.closeStatements(r.StatementID)
+	}
+	st.columns = r.Columns()
+	return r.StatementID, nil, nil
+}
+
+// executeShared serves an execution or a fetch of rows.
+func (x *executor) executeShared(st *preparedStatement) error {
+	before := st.holds()
+	e, err := st.refused, error(nil)
+	if st.refused = nil; e == nil {
+		e, err = x.attachStatement(st)
+	}
+	switch {
+	case err != nil:
+		x.record(err)
+	case e != nil:
+		err = x.respondError(e)
+	default:
+		err = x.executePrepared(st)
+		if x.failed != nil && st.long && err == nil { // refused: the server has values that a later execution would use
+			x.lease.shared.Value.statements.Remove(&st.key)
+			err = x.closeStatements(st.remote)
+			st.on = nil
+		}
+		st.long = false
+		st.show()
+	}
+	x.statements.count(before, st.holds())
+	return err
+}
+
+// show updates what the connection knows of the statement.
+func (st *preparedStatement) show() {
+	if st.on != nil {
+		st.on.Cursored, st.on.Busy = st.on.Cursored || st.cursored, st.cursor || st.long
+	}
+}
+
+// sharedCommand serves the other commands on a prepared statement.
+func (x *executor) sharedCommand(st *preparedStatement) error {
+	before, long := st.holds(), x.msg.cmd == mysqlwire.ComStmtSendLongData
+	if x.msg.cmd == mysqlwire.ComStmtClose {
+		x.statements.close(x.msg.body)
+		x.statements.count(before, false)
+		if !before {
+			return x.discardRest() // it stays on the connection for others
+		}
+		x.lease.shared.Value.statements.Remove(&st.key)
+		return x.closeStatements(st.remote)
+	}
+	e, err := x.attachStatement(st)
+	if err != nil {
+		return err
+	}
+	if e != nil {
+		if err := x.discardRest(); err != nil || long {
+			st.refused = e
+			return err
+		}
+		return x.sendError(x.msg.seq+1, e, true)
+	}
+	binary.LittleEndian.PutUint32(x.msg.body[1:], st.remote)
+	if long {
+		st.markLong(x.msg.body)
+		err = x.forward(nil)
+	} else {
+		st.refused, st.cursor = nil, false
+		st.params.ClearLong()
+		err = x.exchange()
+	}
+	st.long = long
+	st.show()
+	x.statements.count(before, st.holds())
+	if err != nil || !long {
+		return err
+	}
+	return x.unsolicited()
+}
+
+// charge updates the heap bytes of the statements.
+func (c *sharedConn) charge(srv *Server) {
+	const statementBytes = 160 // with its part of the map
+	n := c.base + int64(c.statements.Len())*statementBytes
+	srv.held.Add(n - c.heap)
+	c.heap = n
+}
