@@ -19,11 +19,14 @@ import (
 )
 
 // A pin is the reason why a session cannot move to another server: part of its state exists only in the
-// server. It lasts until the session is reset.
+// server. It lasts until what it consists of has ended, or the session is reset.
 type pin struct {
 	Reason string
 	Digest sqldigest.Digest // of the statement that caused it; zero if none
 	Since  time.Time
+
+	names   map[string]int // what it consists of, and how often
+	endless bool           // of more than names
 }
 
 func (p *pin) Error() string {
@@ -34,6 +37,7 @@ func (p *pin) Error() string {
 }
 
 const (
+	temporaryTable = "a temporary table"
 	lockedTables   = "locked tables"
 	lockedInstance = "a backup lock" // of LOCK INSTANCE, which UNLOCK TABLES does not release
 )
@@ -42,15 +46,16 @@ const (
 var effectPins = []struct {
 	effect sqlplan.Effect
 	reason string
+	kind   pool.Kind
 }{
-	{sqlplan.EffectTempTable, "a temporary table"},
-	{sqlplan.EffectTableLocks, lockedTables},
-	{sqlplan.EffectNamedLock, "a lock by name (GET_LOCK)"},
-	{sqlplan.EffectXA, "an XA transaction"},
-	{sqlplan.EffectPrepare, "a statement prepared by PREPARE … FROM"},
-	{sqlplan.EffectHandler, "an open HANDLER"},
-	{sqlplan.EffectFunction, "a stored function was called, which may have left something"},
-	{sqlplan.EffectUnknown, "a procedure was called, or a statement that is not understood: it may have left something"},
+	{sqlplan.EffectTempTable, temporaryTable, pool.KindTempTable},
+	{sqlplan.EffectTableLocks, lockedTables, pool.KindNone},
+	{sqlplan.EffectNamedLock, "a lock by name (GET_LOCK)", pool.KindNamedLock},
+	{sqlplan.EffectXA, "an XA transaction", pool.KindXA},
+	{sqlplan.EffectPrepare, "a statement prepared by PREPARE … FROM", pool.KindPrepared},
+	{sqlplan.EffectHandler, "an open HANDLER", pool.KindHandler},
+	{sqlplan.EffectFunction, "a stored function was called, which may have left something", pool.KindNone},
+	{sqlplan.EffectUnknown, "a procedure was called, or a statement that is not understood: it may have left something", pool.KindNone},
 }
 
 // statefulEffects leave state in the session that has to be replayed on another server, or that pins.
@@ -67,6 +72,7 @@ type carried struct {
 	pin      atomic.Pointer[pin] // the first of pins; other goroutines read it
 	pins     []*pin              // one for each reason
 	shares   bool                // the session shares connections: what is replayed is not compared
+	ended    bool                // the current statement has ended something that pins
 	sets     settings            // SET statements
 	wasReset bool                // by COM_RESET_CONNECTION
 	multi    uint16              // the last COM_SET_OPTION's option, plus 1; 0 if there was none
@@ -117,6 +123,68 @@ func (c *carried) pinFor(statement sqldigest.Digest, reason string) {
 	c.pin.Store(c.pins[0])
 }
 
+// cause records what the current statement does with the causes of a pin.
+func (c *carried) cause(q *query, reason string, kind pool.Kind, cause pool.Cause) {
+	if cause.Kind != kind {
+		cause = pool.Cause{Kind: kind}
+	}
+	if cause.Kind == pool.KindTempTable && !strings.Contains(cause.Name, ".") {
+		cause.Name = q.rec.Schema + "." + cause.Name
+	}
+	i := slices.IndexFunc(c.pins, func(p *pin) bool { return p.Reason == reason })
+	switch cause.Does {
+	case pool.DoesUse:
+		return
+	case pool.DoesEnd, pool.DoesEndAll:
+		if i < 0 || q.resp.Errno != 0 || c.pins[i].endless && cause.Does != pool.DoesEndAll {
+			return
+		}
+		c.ended = true
+		p := c.pins[i]
+		if p.names[cause.Name]--; p.names[cause.Name] <= 0 {
+			delete(p.names, cause.Name)
+		}
+		if len(p.names) == 0 || cause.Does == pool.DoesEndAll {
+			c.unpin(reason)
+		}
+		return
+	}
+	c.pinSession(q, reason)
+	if i < 0 {
+		i = len(c.pins) - 1
+	}
+	p := c.pins[i]
+	if p.names == nil {
+		p.names = make(map[string]int)
+	}
+	switch cause.Does {
+	case pool.DoesAnything:
+		p.endless = true
+	case pool.DoesCreate:
+		p.names[cause.Name] = 1
+	case pool.DoesAdd:
+		p.names[cause.Name]++
+	}
+}
+
+// changesTables records a statement that may have dropped or renamed a temporary table, though it does not say so.
+func (c *carried) changesTables(q *query, mode sqldigest.Mode) {
+	if !slices.ContainsFunc(c.pins, func(p *pin) bool { return p.Reason == temporaryTable }) {
+		return
+	}
+	if cause := q.cause(mode); cause.Kind == pool.KindTempTable || q.plan.Type() == sqlplan.TypeMulti {
+		c.cause(q, temporaryTable, pool.KindTempTable, cause)
+	}
+}
+
+// cause returns what the statement does with the causes of pins.
+func (q *query) cause(mode sqldigest.Mode) pool.Cause {
+	if q.msg.cmd != mysqlwire.ComQuery || !q.msg.whole || q.resp.Results > 1 {
+		return pool.Cause{}
+	}
+	return pool.CauseOf(q.rec.Text, mode)
+}
+
 // unpin ends a pin. Those for other reasons stay.
 func (c *carried) unpin(reason string) {
 	c.pins = slices.DeleteFunc(c.pins, func(p *pin) bool { return p.Reason == reason })
@@ -151,17 +219,25 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 			return false
 		}
 	}
+	leaves, cause := false, q.cause(mode)
+	if cause.Kind == pool.KindNamedLock && cause.Does != pool.DoesAnything {
+		effects &^= sqlplan.EffectFunction // that of the lock
+	}
 	for _, p := range effectPins {
 		if effects.Has(p.effect) {
+			leaves = true
 			reason := p.reason
 			if reason == lockedTables {
 				reason = lockReason(q.rec.Text, mode)
 			}
-			c.pinSession(q, reason)
-			return false
+			if p.kind == pool.KindNone {
+				c.pinSession(q, reason)
+			} else {
+				c.cause(q, reason, p.kind, cause)
+			}
 		}
 	}
-	if effects.Any(replayedEffects) {
+	if !leaves && effects.Any(replayedEffects) {
 		c.pinSession(q, "session or user variables that were set otherwise than by a SET that can be said again")
 	}
 	return false

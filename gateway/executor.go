@@ -325,6 +325,9 @@ func (x *executor) follow(effects sqlplan.Effect) {
 	}
 	if effects.Has(sqlplan.EffectSchema) && !effects.Has(sqlplan.EffectTempTable) {
 		x.srv.opts.Planner.Invalidate()
+		if len(x.carried.pins) > 0 {
+			x.carried.changesTables(x.query, x.modes.mode)
+		}
 	}
 	if effects.Any(statefulEffects) {
 		x.track(effects)

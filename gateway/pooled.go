@@ -188,6 +188,7 @@ type lease struct {
 	waiter pool.Waiter[class, *sharedConn]
 
 	fresh    bool             // the last statement on the connection was not the session's: it was lent for the current command, or the gateway had one
+	pinned   bool             // it was kept by a pin meanwhile
 	touched  bool             // the gateway had a statement on it after the session's last one
 	rows     bool             // it has executed a SELECT for the session since then: FOUND_ROWS() is the session's
 	kept     keptBy           // why it is kept after the last command
@@ -332,7 +333,7 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 
 // hold makes a connection the session's, until giveBack or discard.
 func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
-	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure = c, true, false, false
+	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
 	conn := c.Value.conn
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)
@@ -496,6 +497,7 @@ func (s *session) keep(why keptBy) error {
 		return nil
 	}
 	l.fresh, l.touched, l.kept = l.touched, false, why
+	l.pinned = l.pinned || why == keptByPin
 	l.holds.Store(uint32(why))
 	switch why {
 	case keptNot:
@@ -542,7 +544,7 @@ func (s *session) giveBack() error {
 		s.discardShared()
 		return nil
 	}
-	c.stale = l.unread // the warnings are another session's: a reset removes them
+	c.stale = l.unread || l.pinned // what another session left, as warnings, is not for the next one: a reset removes it
 	shared := l.shared
 	s.leave()
 	if !c.sets.equal(&s.carried.sets) {

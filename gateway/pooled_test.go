@@ -258,3 +258,49 @@ func serverStatements(t testing.TB, s *testmysql.Server) string {
 	t.Helper()
 	return one(t, dialPooled(t, s.Addr, "", nil), "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'")[1]
 }
+
+// TestPinsEnd has each kind of pin begin and end, and counts the statements that leave one.
+func TestPinsEnd(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop", "create table shop.t (id int primary key)", "create table shop.u (id int primary key)"))
+		r := startPooled(t, s, 1, nil)
+		c := dialPooled(t, r.addr, "shop", nil)
+		for _, statements := range [][]string{
+			{"CREATE TEMPORARY TABLE a (x INT)", "CREATE TEMPORARY TABLE b (x INT)", "DROP TEMPORARY TABLE a", "DROP TABLE shop.b"},
+			{"SELECT GET_LOCK('a', 0)", "DO GET_LOCK('a', 0)", "DO GET_LOCK('b', 0)", "DO RELEASE_LOCK('a')", "SELECT RELEASE_LOCK('a')", "SELECT RELEASE_LOCK('b')"},
+			{"SELECT GET_LOCK('a', 0), 1", "DO RELEASE_LOCK('a')", "SELECT RELEASE_ALL_LOCKS()"},
+			{"HANDLER t OPEN", "HANDLER u OPEN AS h", "HANDLER t READ FIRST", "HANDLER h CLOSE", "HANDLER t CLOSE"},
+			{"PREPARE p FROM 'SELECT 1'", "PREPARE q FROM 'SELECT 2'", "DEALLOCATE PREPARE q", "DROP PREPARE p"},
+			{"XA START 'x'", "XA END 'x'", "XA ROLLBACK 'x'"},
+			{"LOCK TABLES t READ", "UNLOCK TABLES"},
+		} {
+			for i, sql := range statements {
+				_, err := c.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+				if err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+				if last := i == len(statements)-1; last {
+					testwait.Until(t, "the end of the pin after "+sql, func() bool { return len(r.pins(t)) == 0 })
+				} else if pins := r.pins(t); len(pins) != 1 {
+					t.Errorf("after %s: pins %v, want one", sql, pins)
+				}
+			}
+		}
+		for _, endless := range [][]string{
+			{"CREATE TEMPORARY TABLE a SELECT GET_LOCK('a', 0) AS v", "DROP TEMPORARY TABLE a"},
+			{"CREATE TEMPORARY TABLE a (x INT)", "ALTER TABLE a RENAME TO b", "CREATE TABLE a (x INT)", "DROP TABLE a"},
+			{"PREPARE p FROM 'SET @a = 1'", "EXECUTE p", "DEALLOCATE PREPARE p"},
+		} {
+			for _, sql := range endless {
+				_, err := c.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+				if err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			if pins := r.pins(t); len(pins) != 1 {
+				t.Errorf("after %q: pins %v, want one", endless, pins)
+			}
+			must(t, c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+		}
+	})
+}

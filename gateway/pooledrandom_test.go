@@ -128,7 +128,7 @@ const noConnection = "no connection for user"
 func (w *twin) runSlot(ctx context.Context, at int, step string) (o outcome) {
 	c, st := w.clients[at], &w.statements[at][step[0]-'0']
 	command, arg, _ := strings.Cut(step[2:], " ")
-	id := binary.LittleEndian.AppendUint32(nil, cmp.Or(st.id, 777_777))
+	id := binary.LittleEndian.AppendUint32(nil, cmp.Or(st.id, mysqlwire.LastPreparedID-1))
 	piece := append(append(append([]byte{byte(mysqlwire.ComStmtSendLongData)}, id...), 0, 0), "1"...)
 	execute := func(flags mysqlwire.ExecuteFlags, types bool, value mysqlwire.BinaryValue) {
 		var p mysqlwire.StmtParams

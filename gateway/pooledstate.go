@@ -23,7 +23,7 @@ func (s *session) startShared() (done bool, err error) {
 			return false, err
 		}
 	}
-	l.changed, l.selected = false, nil
+	l.changed, l.selected, s.carried.ended = false, nil, false
 	s.plan, s.failed, s.resp = nil, nil, mysqlwire.Response{}
 	switch s.msg.cmd {
 	case mysqlwire.ComQuit:
@@ -173,7 +173,7 @@ func (x *executor) afterShared() {
 		x.carried.pinSession(x.query, releaseReason)
 	case t == sqlplan.TypeOther && !effects.Has(sqlplan.EffectLastResult) && effects.Any(sqlplan.EffectAdmin|sqlplan.EffectUnknown):
 		x.carried.pinSession(x.query, otherReason)
-	case l.changed && t != sqlplan.TypeSet && t != sqlplan.TypeUse && x.carried.pin.Load() == nil:
+	case l.changed && t != sqlplan.TypeSet && t != sqlplan.TypeUse && !effects.Any(statefulEffects) && !x.carried.ended && x.carried.pin.Load() == nil:
 		x.carried.pinSession(x.query, changedReason)
 	}
 }

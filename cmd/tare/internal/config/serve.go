@@ -33,7 +33,7 @@ type Serve struct {
 	Pool                   PoolMode
 	PoolAccounts           string // file
 	PoolMax, PoolMin       int
-	PoolStatements         int // prepared, per connection
+	PoolStatements         int           // prepared, per connection
 	PoolLifetime, PoolIdle time.Duration // 0: no limit
 	PoolWait               time.Duration
 
