@@ -134,6 +134,10 @@ func (l *login) greet(ctx context.Context) (err error) {
 // offer returns the subset of the backend's capabilities to offer to the client.
 func (l *login) offer(backend mysqlwire.Capability) (mysqlwire.Capability, error) {
 	offered := backend & knownCapabilities &^ mysqlwire.CapSSL
+	if l.srv.opts.Pool != nil {
+		// The client would remember the columns of statements that other connections do not have; the gateway's own statements name schemas.
+		offered &^= mysqlwire.CapMariaCacheMetadata | mysqlwire.CapNoSchema
+	}
 	clients, mode, has := l.srv.opts.ClientTLS, l.to.TLS, backend.Has(mysqlwire.CapSSL)
 	switch {
 	case clients == ClientTLSOff && (has || !mode.Required()):

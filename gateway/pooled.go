@@ -593,10 +593,3 @@ func (l *link) shareBackend() {
 	l.backend.SwapBuffer(l.readers.get(backendSide))
 	l.shared[backendSide] = true
 }
-
-func parseUint(b []byte) (n uint64) {
-	for _, c := range b {
-		n = n*10 + uint64(c-'0')
-	}
-	return n
-}

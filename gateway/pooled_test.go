@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func startPooled(t testing.TB, s *testmysql.Server, n int, change func(*gateway.
 		o.Loops, o.Observers = 1, nil
 		o.Backend.Key = mysqlconn.ServerKey{Request: true}
 		o.Pool = &gateway.PoolOptions{Max: n, Wait: 5 * time.Second, Password: func(user string) (string, bool) {
-			return testmysql.Password, user == testmysql.AppUser
+			return testmysql.Password, user == testmysql.AppUser || user == testmysql.RootUser
 		}}
 		if change != nil {
 			change(o.Pool)
@@ -170,6 +171,39 @@ func TestPooledAllocs(t *testing.T) {
 	if n := r.metric(t, "tare_pool_lent_total", testmysql.AppUser) - before; n < 4000 {
 		t.Errorf("a connection was lent %d times, want once per statement", n)
 	}
+}
+
+// TestPooledCapabilities compares the responses to clients that use one capability, or all, of those that the gateway offers.
+func TestPooledCapabilities(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop", "create table shop.t (id int primary key, v varchar(20))", "insert into shop.t values (1, 'a'), (2, 'b')"))
+		r := startPooled(t, s, 2, nil)
+		const base = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth
+		const never = mysqlwire.CapSSL | mysqlwire.CapConnectWithDB | mysqlwire.CapCompress | mysqlwire.CapZstdCompression
+		offered := offers(t, r.addr) & mysqlwire.CapKnown &^ never
+		sets := []mysqlwire.Capability{base, base | offered&^mysqlwire.CapLongPassword, base | offered&0xFFFFFFFF}
+		for bit := range 38 {
+			if c := mysqlwire.Capability(1) << bit; offered.Has(c) {
+				sets = append(sets, base|c)
+			}
+		}
+		for _, caps := range sets {
+			direct, shared := openDialogue(t, s.Addr, caps), openDialogue(t, r.addr, caps)
+			for _, step := range []string{
+				"command 02 shop", "text select id, v from t", "text delete from t where id > 5", "text select nothing from t", "text set @a = 1", "text select @a",
+				"prepare select v from t where id = 1", "execute", "execute", "close", "text show warnings", "command 0e", "command 1f", "text select v from t limit 1",
+			} {
+				want, err := direct.run(step)
+				must(t, err)
+				got, err := shared.run(step)
+				if err != nil || !bytes.Equal(withoutNumber(got), withoutNumber(want)) {
+					t.Errorf("%v: %s: %q, %v; want %q", caps, step, got.packets, err, want.packets)
+				}
+			}
+			direct.Close()
+			shared.Close()
+		}
+	})
 }
 
 // TestPinsAreShown requires an idle session that keeps its connection in the list of sessions, with the statement that is the reason.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -183,10 +184,16 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 	}
 	login := mysqlconn.Login{
 		User: s.modes.user, Password: password, Charset: key.charset, MaxPacket: 1 << 30, ServerKey: s.to.Key,
-		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword | s.caps&mysqlwire.CapPluginAuthLenenc,
+		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | s.caps&mysqlwire.CapPluginAuthLenenc,
+	}
+	if key.caps>>32 == 0 { // with it, MariaDB does not read its own capabilities
+		login.Capabilities |= mysqlwire.CapLongPassword
 	}
 	if key.tls {
 		login.TLS = s.to.tls.Load()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline)
 	}
 	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer)), login)
 	if err == nil {
@@ -266,7 +273,7 @@ func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, err
 	l := &loginState{}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		if v := first[name]; v != after[name] {
+		if v := first[name]; v != after[name] && name != resultsCollation {
 			list = append(list, "SESSION "+name+" = "+literal(name, v))
 		}
 	}
@@ -312,7 +319,56 @@ func sessionVariables(ctx context.Context, client *mysqlconn.Client) (map[string
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	all[resultsCollation], err = readResultsCollation(client)
 	return all, err
+}
+
+// resultsCollation is a name for the collation that the definitions of columns have. A login decides it; a SET of
+// character_set_results has the default one of a character set in its place.
+const resultsCollation = "(collation of results)"
+
+func readResultsCollation(client *mysqlconn.Client) (string, error) {
+	client.Seq = 0
+	if err := client.WriteMessage(mysqlwire.AppendQuery(nil, []byte("SELECT 'a'"), client.Capabilities)); err != nil {
+		return "", err
+	}
+	var r mysqlwire.Response
+	r.Begin(mysqlwire.ComQuery, client.Capabilities, 1)
+	var all []byte
+	for !r.Done() {
+		if err := client.Fill(); err != nil {
+			return "", err
+		}
+		n, _, err := r.Scan(client.Buffered())
+		if err != nil {
+			return "", err
+		}
+		all = append(all, client.Buffered()[:n]...)
+		client.Discard(n)
+	}
+	_, rest, err := cutPacket(all)
+	if err != nil {
+		return "", err
+	}
+	definition, _, err := cutPacket(rest)
+	if err != nil {
+		return "", err
+	}
+	strs := 6 // catalog, schema, table, column, and the names of these two
+	if client.Capabilities.Has(mysqlwire.CapMariaExtendedTypeInfo) {
+		strs++
+	}
+	for range strs {
+		_, n := mysqlwire.LenencString(definition)
+		definition = definition[n:]
+	}
+	if len(definition) < 3 {
+		return "", mysqlwire.ErrMalformedPacket
+	}
+	return strconv.Itoa(int(binary.LittleEndian.Uint16(definition[1:]))), nil // after the length of what follows
 }
 
 // sharedBytes returns the heap bytes of a shared connection.

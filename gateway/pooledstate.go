@@ -441,3 +441,10 @@ func (m *modes) adopt(mode sqldigest.Mode, st mysqlwire.Status) {
 	m.status, m.unknown = st, false
 	m.set(mode)
 }
+
+func parseUint(b []byte) (n uint64) {
+	for _, c := range b {
+		n = n*10 + uint64(c-'0')
+	}
+	return n
+}

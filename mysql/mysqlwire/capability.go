@@ -11,6 +11,7 @@ const (
 	CapFoundRows           Capability = 1 << 1
 	CapLongFlag            Capability = 1 << 2
 	CapConnectWithDB       Capability = 1 << 3
+	CapNoSchema            Capability = 1 << 4 // statements do not name schemas
 	CapCompress            Capability = 1 << 5
 	CapLocalFiles          Capability = 1 << 7
 	CapProtocol41          Capability = 1 << 9
