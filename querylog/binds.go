@@ -168,7 +168,7 @@ type Tag struct{ Key, Value []byte }
 // maxTags is the maximum number of tags written per statement.
 const maxTags = 64
 
-// tags writes tags as a JSON object in both formats, in the given order. Of tags with equal keys the first
+// Tags writes tags as a JSON object in both formats, in the given order. Of tags with equal keys the first
 // one counts. A key that is not UTF-8 is escaped as by appendEscaped, a value that is not UTF-8 becomes an
 // object {"base64":"…"}. Only the first 64 are written; a field with the suffix "_count" then has their
 // number. RedactAll writes nothing.

@@ -114,7 +114,7 @@ func appendJSONUnit(dst []byte, u rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[u>>12&15], hexDigits[u>>8&15], hexDigits[u>>4&15], hexDigits[u&15])
 }
 
-// appendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
+// AppendEscaped appends b as the value of a text field: tab, line feed, carriage return and backslash become
 // \t, \n, \r and \\; other control characters, those of unsafeRune and bytes that are not UTF-8 become \xHH. The
 // result is UTF-8 without control characters, and AppendUnescaped reverses it. It does not allocate if dst has room.
 func AppendEscaped(dst, b []byte) []byte {

@@ -77,7 +77,7 @@ type SinkOptions struct {
 // defaultFileMode is the mode of new files.
 const defaultFileMode = fs.FileMode(0o600)
 
-// validate returns an error if o is invalid.
+// Validate returns an error if o is invalid.
 func (o *Options) Validate() error {
 	errs := []error{o.Sampling.validate()}
 	if o.RingRedaction > RedactAll {

@@ -153,7 +153,7 @@ func (t *Table) forceIndex() string {
 	return " FORCE INDEX (" + session.Ident(t.KeyName) + ")"
 }
 
-// selectChunk returns the statement that reads a chunk's rows.
+// SelectChunk returns the statement that reads a chunk's rows.
 func (t *Table) SelectChunk(c Chunk, where string) (string, error) {
 	conditions, err := t.conditions(c, where)
 	if err != nil {

@@ -20,7 +20,7 @@ func Kept(r Reader) (batch, wide int) {
 // errShort is errShort.
 var ErrShort = errShort
 
-// newChunker is newChunker.
+// NewChunker is newChunker.
 func NewChunker(ctx context.Context, c *mysqlconn.Client, t *Table, bytes int64, from Chunk) (*chunker, error) {
 	return newChunker(ctx, c, t, bytes, from)
 }
