@@ -219,8 +219,8 @@ func TestLongMessages(t *testing.T) {
 	c := raw(t, g, s, 0)
 	for i, size := range []int{
 		2<<10 - 5, 2<<10 - 4, 4 << 10, 64 << 10, // the buffers of clients, backends and relays
-		gateway.DefaultStatementMemory,
-		gateway.DefaultStatementMemory + 1, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1, 2 * mysqlwire.MaxPayload,
+		1 << 20, // the statement memory
+		1<<20 + 1, mysqlwire.MaxPayload - 1, mysqlwire.MaxPayload, mysqlwire.MaxPayload + 1, 2 * mysqlwire.MaxPayload,
 	} {
 		const head, tail = "select /* c */ '", "' as x"
 		value := strings.Repeat("x", size-1-len(head)-len(tail))

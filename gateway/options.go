@@ -102,22 +102,22 @@ type Account struct {
 
 // Defaults of Options.
 const (
-	DefaultConnectTimeout   = 5 * time.Second
-	DefaultHandshakeTimeout = 10 * time.Second
-	DefaultDrainTimeout     = 30 * time.Second
-	DefaultStatementMemory  = 1 << 20
-	DefaultBufferBytes      = 16 << 20
+	defaultConnectTimeout   = 5 * time.Second
+	defaultHandshakeTimeout = 10 * time.Second
+	defaultDrainTimeout     = 30 * time.Second
+	defaultStatementMemory  = 1 << 20
+	defaultBufferBytes      = 16 << 20
 	minStatementMemory      = 16 << 10
 )
 
 // Validate fills in the defaults and returns an error if o is invalid.
 func (o *Options) Validate() error {
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
-	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, DefaultHandshakeTimeout)
-	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
-	o.StatementMemory = cmp.Or(o.StatementMemory, DefaultStatementMemory)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, defaultHandshakeTimeout)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
+	o.StatementMemory = cmp.Or(o.StatementMemory, defaultStatementMemory)
 	o.OpenFiles = cmp.Or(o.OpenFiles, connlimit.OpenFiles())
-	o.BufferBytes = cmp.Or(o.BufferBytes, DefaultBufferBytes)
+	o.BufferBytes = cmp.Or(o.BufferBytes, defaultBufferBytes)
 	o.Loops = cmp.Or(o.Loops, max(netloop.CPUs()-1, 1))
 	errs := []error{o.Backend.validate("backend")}
 	switch {
@@ -130,7 +130,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("the route is the standby, and there is none"))
 	}
 	if o.Pool != nil {
-		o.Pool.Wait, o.Pool.Statements = cmp.Or(o.Pool.Wait, DefaultPoolWait), cmp.Or(o.Pool.Statements, DefaultPoolStatements)
+		o.Pool.Wait, o.Pool.Statements = cmp.Or(o.Pool.Wait, defaultPoolWait), cmp.Or(o.Pool.Statements, defaultPoolStatements)
 		errs = append(errs, o.Pool.validate())
 		if o.Standby != nil {
 			errs = append(errs, errors.New("sessions that share connections cannot be switched to a standby: use one of the two"))

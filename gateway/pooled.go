@@ -24,17 +24,16 @@ type PoolOptions struct {
 	Password func(user string) (password string, ok bool)
 
 	Max, Min   int           // connections per user, and how many of them stay open while they are idle
-	Statements int           // prepared statements per connection; 0: DefaultPoolStatements
+	Statements int           // prepared statements per connection; 0: 100
 	Lifetime   time.Duration // of a connection; 0: no limit
 	IdleAge    time.Duration // a connection above Min is closed after this time without use; 0: never
-	Wait       time.Duration // how long a command waits for a connection; 0: DefaultPoolWait
+	Wait       time.Duration // how long a command waits for a connection; 0: 10 s
 }
 
 // Defaults of PoolOptions.
 const (
-	DefaultPoolMax        = 8
-	DefaultPoolStatements = 100
-	DefaultPoolWait       = 10 * time.Second
+	defaultPoolStatements = 100
+	defaultPoolWait       = 10 * time.Second
 )
 
 func (o *PoolOptions) validate() error {
@@ -430,18 +429,19 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	s.internal = true
 	defer func() { s.internal = false }()
 	var failed *mysqlwire.Err
-	lost := func(err error) (bool, *clientError, error) {
+	lost := func(err error) (again bool, _ error) {
 		if !errors.Is(err, errBackendGone) {
-			return false, nil, err
+			return false, err
 		}
 		s.failed = nil // nothing of the client's was sent: another connection serves it
 		s.discardShared()
-		return true, nil, nil
+		return true, nil
 	}
 	for range commands - 1 {
 		e, err := s.skipInternal()
 		if err != nil {
-			return lost(err)
+			again, err = lost(err)
+			return again, nil, err
 		}
 		if failed == nil {
 			failed = e
@@ -450,7 +450,8 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	row, status, err := s.readInternalRow(s.fillBackend)
 	switch {
 	case err != nil:
-		return lost(s.internalFailed(err))
+		again, err = lost(s.internalFailed(err))
+		return again, nil, err
 	case failed != nil:
 		s.discardShared()
 		return false, &clientError{errno: failed.Number, msg: "Tare could not bring another connection into the state of this session: " + string(failed.Message)}, nil
@@ -513,14 +514,6 @@ func (s *session) keep(why keptBy) error {
 		return s.client.SetReadDeadline(time.Now().Add(diagnosticsFor))
 	}
 	return nil
-}
-
-// diagnosticsOver returns a connection whose warnings the client has not read in time.
-func (s *session) diagnosticsOver() error {
-	if s.lease.shared == nil || s.lease.kept != keptByDiagnostics {
-		return nil
-	}
-	return s.keep(keptNot)
 }
 
 // giveBack returns the connection to the pool.

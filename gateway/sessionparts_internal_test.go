@@ -360,7 +360,7 @@ func pipeRelayer(t *testing.T) (x *relayer, client, backend net.Conn) {
 	near, client := net.Pipe()
 	nearBackend, backend := net.Pipe()
 	srv := &Server{
-		opts:    Options{Planner: newPlanner(t), StatementMemory: DefaultStatementMemory, IdleTimeout: time.Hour},
+		opts:    Options{Planner: newPlanner(t), StatementMemory: defaultStatementMemory, IdleTimeout: time.Hour},
 		buffers: newBufferPool(1 << 20), metrics: newMetrics(1), started: time.Now(),
 	}
 	x = &relayer{}

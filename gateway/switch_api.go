@@ -90,8 +90,8 @@ type (
 	}
 )
 
-// DefaultPause is the duration of a pause that does not specify one.
-const DefaultPause = time.Second
+// defaultPause is the duration of a pause that does not specify one.
+const defaultPause = time.Second
 
 // RoutePattern is the path of the API: GET returns the RouteStatus, POST to its hold, switch and release
 // performs them.
@@ -109,7 +109,7 @@ func (c *switcher) RouteHandler() http.Handler {
 }
 
 func (c *switcher) serveHold(w http.ResponseWriter, r *http.Request) {
-	request := holdRequest{For: DefaultPause.String()}
+	request := holdRequest{For: defaultPause.String()}
 	if !c.read(w, r, &request) {
 		return
 	}

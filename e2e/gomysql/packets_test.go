@@ -16,7 +16,7 @@ func TestErrnoState(t *testing.T) {
 	const general = "HY000"
 	own := map[mysqlwire.Errno]string{
 		mysqlwire.ErrnoConnectionKilled: "70100", // MariaDB's errmsg.txt
-		mysqlwire.ErrnoNoDatabase:       "3D000",
+		gomysql.ER_NO_DB_ERROR:          "3D000",
 	}
 	known := 0
 	for n := range 1 << 16 {
@@ -41,14 +41,14 @@ func TestErrnoState(t *testing.T) {
 		t.Errorf("only %d numbers compared", known)
 	}
 	for n, want := range map[mysqlwire.Errno]uint16{
-		mysqlwire.ErrnoTooManyConnections: gomysql.ER_CON_COUNT_ERROR, mysqlwire.ErrnoBadHost: gomysql.ER_BAD_HOST_ERROR,
-		mysqlwire.ErrnoHandshake: gomysql.ER_HANDSHAKE_ERROR, mysqlwire.ErrnoAccessDenied: gomysql.ER_ACCESS_DENIED_ERROR,
-		mysqlwire.ErrnoNoDatabase: gomysql.ER_NO_DB_ERROR, mysqlwire.ErrnoUnknownCommand: gomysql.ER_UNKNOWN_COM_ERROR,
+		mysqlwire.ErrnoTooManyConnections: gomysql.ER_CON_COUNT_ERROR,
+		mysqlwire.ErrnoHandshake:          gomysql.ER_HANDSHAKE_ERROR, mysqlwire.ErrnoAccessDenied: gomysql.ER_ACCESS_DENIED_ERROR,
+		mysqlwire.ErrnoUnknownCommand:  gomysql.ER_UNKNOWN_COM_ERROR,
 		mysqlwire.ErrnoUnknownDatabase: gomysql.ER_BAD_DB_ERROR, mysqlwire.ErrnoServerShutdown: gomysql.ER_SERVER_SHUTDOWN,
 		mysqlwire.ErrnoUnknown: gomysql.ER_UNKNOWN_ERROR, mysqlwire.ErrnoHostBlocked: gomysql.ER_HOST_IS_BLOCKED,
-		mysqlwire.ErrnoHostNotPrivileged: gomysql.ER_HOST_NOT_PRIVILEGED, mysqlwire.ErrnoAborting: gomysql.ER_ABORTING_CONNECTION,
+		mysqlwire.ErrnoAborting:       gomysql.ER_ABORTING_CONNECTION,
 		mysqlwire.ErrnoPacketTooLarge: gomysql.ER_NET_PACKET_TOO_LARGE, mysqlwire.ErrnoPacketsOutOfOrder: gomysql.ER_NET_PACKETS_OUT_OF_ORDER,
-		mysqlwire.ErrnoUncompress: gomysql.ER_NET_UNCOMPRESS_ERROR, mysqlwire.ErrnoNetRead: gomysql.ER_NET_READ_ERROR,
+		mysqlwire.ErrnoNetRead:            gomysql.ER_NET_READ_ERROR,
 		mysqlwire.ErrnoNetReadInterrupted: gomysql.ER_NET_READ_INTERRUPTED, mysqlwire.ErrnoNetWrite: gomysql.ER_NET_ERROR_ON_WRITE,
 		mysqlwire.ErrnoNetWriteInterrupted: gomysql.ER_NET_WRITE_INTERRUPTED, mysqlwire.ErrnoTooManyUserConnections: gomysql.ER_TOO_MANY_USER_CONNECTIONS,
 		mysqlwire.ErrnoLockWaitTimeout: gomysql.ER_LOCK_WAIT_TIMEOUT, mysqlwire.ErrnoDeadlock: gomysql.ER_LOCK_DEADLOCK,

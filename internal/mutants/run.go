@@ -142,7 +142,7 @@ func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]
 		case !passed && took >= limit && len(limits) > 1:
 			long = append(long, some...)
 		case !passed:
-			fmt.Printf("%s: %s fails without a mutant, and is left out\n", p.ImportPath, some[0])
+			fmt.Fprintf(os.Stderr, "mutants: %s: %s fails without a mutant, and is left out\n", p.ImportPath, some[0])
 		default:
 			if err := r.killBy(ctx, binary, p, some, took, alive); err != nil {
 				return 0, err

@@ -47,7 +47,9 @@ func TestGive(t *testing.T) {
 		if n, err := c.Read(b[:]); n != 1 || err != nil {
 			t.Errorf("read %d bytes: %v", n, err)
 		}
-		peer.CloseWrite()
+		if err := peer.CloseWrite(); err != nil {
+			t.Error(err)
+		}
 		c.AwaitRead()
 		if c.Silent() {
 			t.Error("a closed connection is silent")

@@ -11,21 +11,21 @@ type Errno uint16
 // The error numbers that a gateway sends or acts on.
 const (
 	ErrnoTooManyConnections     Errno = 1040
-	ErrnoBadHost                Errno = 1042 // the backend's host name cannot be resolved or reached
+	errnoBadHost                Errno = 1042 // the backend's host name cannot be resolved or reached
 	ErrnoHandshake              Errno = 1043
 	ErrnoAccessDenied           Errno = 1045
-	ErrnoNoDatabase             Errno = 1046
+	errnoNoDatabase             Errno = 1046
 	ErrnoUnknownCommand         Errno = 1047
 	ErrnoUnknownDatabase        Errno = 1049
 	ErrnoServerShutdown         Errno = 1053
 	ErrnoSyntax                 Errno = 1064
 	ErrnoUnknown                Errno = 1105
 	ErrnoHostBlocked            Errno = 1129
-	ErrnoHostNotPrivileged      Errno = 1130
+	errnoHostNotPrivileged      Errno = 1130
 	ErrnoAborting               Errno = 1152
 	ErrnoPacketTooLarge         Errno = 1153
 	ErrnoPacketsOutOfOrder      Errno = 1156
-	ErrnoUncompress             Errno = 1157
+	errnoUncompress             Errno = 1157
 	ErrnoNetRead                Errno = 1158
 	ErrnoNetReadInterrupted     Errno = 1159 // timeout while reading
 	ErrnoNetWrite               Errno = 1160
@@ -57,13 +57,13 @@ func (e Errno) State() string {
 	switch e {
 	case ErrnoTooManyConnections:
 		return "08004"
-	case ErrnoBadHost, ErrnoHandshake, ErrnoUnknownCommand, ErrnoServerShutdown, ErrnoAborting,
-		ErrnoPacketTooLarge, ErrnoPacketsOutOfOrder, ErrnoUncompress, ErrnoNetRead,
+	case errnoBadHost, ErrnoHandshake, ErrnoUnknownCommand, ErrnoServerShutdown, ErrnoAborting,
+		ErrnoPacketTooLarge, ErrnoPacketsOutOfOrder, errnoUncompress, ErrnoNetRead,
 		ErrnoNetReadInterrupted, ErrnoNetWrite, ErrnoNetWriteInterrupted:
 		return "08S01"
 	case ErrnoAccessDenied:
 		return "28000"
-	case ErrnoNoDatabase:
+	case errnoNoDatabase:
 		return "3D000"
 	case ErrnoUnknownDatabase, ErrnoTooManyUserConnections, ErrnoUserLimit, ErrnoSpecificAccessDenied, ErrnoWrongValueForVar:
 		return "42000"

@@ -29,7 +29,7 @@ type bucketSource[A any] struct {
 var _ Source = (*bucketSource[struct{ Size int64 }])(nil)
 
 // Bucket returns a source of a bucket's objects, with the default costs, which suit a network.
-func Bucket[A any](b Objects[A]) *bucketSource[A] {
+func Bucket[A any](b Objects[A]) Source {
 	return bucketWithCosts(b, Costs{Gap: defaultGap, Calls: defaultCalls})
 }
 

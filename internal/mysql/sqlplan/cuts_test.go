@@ -42,13 +42,14 @@ func TestCuts(t *testing.T) {
 			for name, c := range servers {
 				var plan strings.Builder
 				describe(&plan, p.Plan(c.statement(p, sql[:end[1]])))
-				text := strings.TrimSuffix(strings.ReplaceAll(plan.String(), " effects=-", ""), "\n")
+				var text strings.Builder
+				text.WriteString(strings.TrimSuffix(strings.ReplaceAll(plan.String(), " effects=-", ""), "\n"))
 				for _, rule := range []string{" any-table", " any-type"} {
 					if v, _ := rules[rule].Plan(c.statement(rules[rule], sql[:end[1]])).Verdict(); v.Refuses() {
-						text += rule
+						text.WriteString(rule)
 					}
 				}
-				plans[name] = text + "\n"
+				plans[name] = text.String() + "\n"
 			}
 			switch {
 			case plans["maria"] == plans["mysql"] && (plans["maria"] != last["maria"] || plans["mysql"] != last["mysql"]):

@@ -78,7 +78,7 @@ func TestCharLen(t *testing.T) {
 		var ranges [][][2]byte
 		for _, form := range forms {
 			var bytes [][2]byte
-			for _, r := range strings.Fields(form) {
+			for r := range strings.FieldsSeq(form) {
 				var from, to byte
 				if _, err := fmt.Sscanf(r, "%x-%x", &from, &to); err != nil {
 					t.Fatal(err)
