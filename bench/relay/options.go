@@ -60,7 +60,7 @@ func parseOptions(args []string) (*Options, error) {
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
 	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
-	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, router, forwarder, tare, bare, log, history, both")
+	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, router, forwarder, tare, bare, log, history, both, pool")
 	fs.BoolVar(&o.TLS, "tls", false, "encrypt both legs of every way")
 	fs.DurationVar(&o.Collect, "collect", 0, "force a garbage collection in tare at this `interval`; implies -http")
 	fs.IntVar(&o.Idle, "idle", 0, "measure the memory of this `number` of idle connections through tare instead of time")

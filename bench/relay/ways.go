@@ -12,6 +12,7 @@ import (
 
 	"github.com/taredb/tare/bench/programs"
 	"github.com/taredb/tare/internal/child"
+	"github.com/taredb/tare/internal/testmysql"
 )
 
 // Ways. Ratios are to the first of byHAProxy, byAgainst and byBare that is measured, or else to the first way.
@@ -26,6 +27,7 @@ const (
 	byLog     = "log"     // the same as byTare, without digests
 	byHistory = "history" // tare with a history in a bucket
 	byBoth    = "both"    // tare with log and history
+	byPool    = "pool"    // the same, with eight shared connections
 
 	byAgainst = "against" // the binary of -against, with the flags of byTare
 )
@@ -37,7 +39,7 @@ func (o *Options) parseWays(list string) ([]string, error) {
 		return nil, fmt.Errorf("-ways takes neither -history nor -against")
 	case list != "":
 		ways := strings.Split(list, ",")
-		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth}
+		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth, byPool}
 		for i, by := range ways {
 			if !slices.Contains(known, by) || slices.Contains(ways[:i], by) {
 				return nil, fmt.Errorf("-ways: %q is unknown or repeated; want some of %s", by, strings.Join(known, ", "))
@@ -220,16 +222,23 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by != byBare {
 		args = append(args, "--data-dir", filepath.Join(dir, "data"))
 	}
-	if by == byTare || by == byAgainst || by == byLog || by == byBoth {
+	if by == byTare || by == byAgainst || by == byLog || by == byBoth || by == byPool {
 		w.log = filepath.Join(dir, "query.log")
 		args = append(args, "--log-file", w.log)
 	}
-	if by == byHistory || by == byBoth {
+	if by == byHistory || by == byBoth || by == byPool {
 		bucket := filepath.Join(dir, "bucket")
 		if err := os.Mkdir(bucket, 0o700); err != nil {
 			return nil, err
 		}
 		args = append(args, "--bucket", "file://"+bucket)
+	}
+	if by == byPool {
+		accounts := filepath.Join(dir, "accounts.yaml")
+		if err := os.WriteFile(accounts, []byte(testmysql.AppUser+": "+testmysql.Password+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		args = append(args, "--pool", "transaction", "--pool-accounts", accounts, "--pool-max", "8", "--backend-get-public-key")
 	}
 	if by == byBare || by == byLog {
 		args = append(args, "--history-max-digests", "0")

@@ -19,6 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/server"
+	"github.com/taredb/tare/internal/history/stmtseries"
 )
 
 // A vocabulary is the set of existing metrics, with their possible labels.
@@ -27,24 +29,27 @@ type vocabulary map[string][]string
 // targetLabels are the labels that scrapers add.
 var targetLabels = []string{"job", "instance", model.MetricNameLabel}
 
-// newVocabulary reads docs/reference/metrics.md, which TestMetricsPage compares with the servers, and adds
-// the metrics of the runtime and the process.
+// newVocabulary has the metrics that the servers register, those of the history, and those of the runtime and the process.
 func newVocabulary(t *testing.T) vocabulary {
 	t.Helper()
-	page, err := os.ReadFile(metricsPage)
-	must(t, err)
 	v := vocabulary{"up": nil}
-	line := regexp.MustCompile("(?m)^- `([a-z_]+)`(?:, ([a-z ]+?))?(?: by ([^:]*))?: ")
 	name := regexp.MustCompile("`([a-z_]+)`")
-	for _, m := range line.FindAllStringSubmatch(string(page), -1) {
-		var own []string
-		for _, l := range name.FindAllStringSubmatch(m[3], -1) {
-			own = append(own, l[1])
+	all := openAll(t)
+	for _, r := range [...]*server.Registry{all.serve, all.history, all.store, all.frontend, all.rowstream, all.copy, all.alter} {
+		for _, m := range metricsOf(t, r) {
+			var own []string
+			for _, l := range name.FindAllStringSubmatch(m.labels, -1) {
+				own = append(own, l[1])
+			}
+			v[m.name] = own
+			if m.kind == "histogram" {
+				v[m.name+"_bucket"], v[m.name+"_sum"], v[m.name+"_count"] = append(own[:len(own):len(own)], "le"), own, own
+			}
 		}
-		v[m[1]] = own
-		if m[2] == "histogram" {
-			v[m[1]+"_bucket"], v[m[1]+"_sum"], v[m[1]+"_count"] = append(own[:len(own):len(own)], "le"), own, own
-		}
+	}
+	for n := range stmtseries.NumMetrics {
+		m := stmtseries.Metric(n)
+		v[m.String()] = m.Labels()
 	}
 	families, err := rowstreamMetrics(t).Gather()
 	must(t, err)
@@ -54,7 +59,7 @@ func newVocabulary(t *testing.T) vocabulary {
 		}
 	}
 	if len(v) < 100 || v["tare_queries_total"] == nil {
-		t.Fatalf("%d metrics on the page", len(v))
+		t.Fatalf("%d metrics", len(v))
 	}
 	return v
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/taredb/tare/cmd/internal/demo/workload"
@@ -134,13 +135,21 @@ func (s *stage) startGateway(ctx context.Context, o *Options, engine EngineReady
 	}
 	defer listens.close()
 	err = s.tryGateway(ctx, o, engine, listens, true)
-	if err != nil && s.gateway != nil && s.gateway.Exited() {
+	for tries := 0; tries < addressTries && s.addressTaken(err); tries++ {
 		err = s.tryGateway(ctx, o, engine, listens, false)
 	}
 	if err != nil {
 		return err
 	}
 	return s.awaitReady(ctx)
+}
+
+// addressTries is how often the gateway is started again because another process was faster.
+const addressTries = 10
+
+// addressTaken reports whether the gateway has ended because another process listens at one of its addresses.
+func (s *stage) addressTaken(err error) bool {
+	return err != nil && s.gateway != nil && s.gateway.Exited() && strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }
 
 // tryGateway starts the gateway on the usual addresses, if they are free, or on others, and waits until it listens.
