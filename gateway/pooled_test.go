@@ -338,3 +338,49 @@ func TestPinsEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestKillShared kills by the ids that the gateway has given to clients: a statement, a session, and those of another user.
+func TestKillShared(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		r := startPooled(t, s, 3, nil)
+		victim, killer := dialPooled(t, r.addr, "", nil), dialPooled(t, r.addr, "", nil)
+		id := strconv.Itoa(int(victim.ConnectionID))
+		sleep := func() chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := victim.Query(t.Context(), "SELECT SLEEP(1000)", func(mysqlwire.TextRow) error { return nil })
+				done <- err
+			}()
+			testwait.Until(t, "the victim's statement", func() bool {
+				b := r.Busy(10, 0)
+				return len(b.Sessions) == 1 && b.Sessions[0].Activity == gateway.ActivityBackend
+			})
+			return done
+		}
+		done := sleep()
+		other := dialPooled(t, r.addr, "", func(c *mysqlconn.Config) { c.User = testmysql.RootUser })
+		_, err := other.Exec(t.Context(), "KILL QUERY "+id)
+		if refused, ok := errors.AsType[*mysqlconn.ServerError](err); !ok || refused.Number != 1095 {
+			t.Errorf("KILL QUERY by another user: %v, want error 1095", err)
+		}
+		_, err = killer.Exec(t.Context(), "KILL QUERY "+id)
+		must(t, err)
+		<-done // the server decides whether that is an error
+		for range 5 {
+			if got := one(t, victim, "SELECT 1")[0]; got != "1" {
+				t.Errorf("after the kill: %s", got)
+			}
+			if got := one(t, killer, "SELECT 2")[0]; got != "2" {
+				t.Errorf("after the kill: %s", got)
+			}
+		}
+		_, err = killer.Exec(t.Context(), "KILL QUERY "+id) // which executes nothing
+		must(t, err)
+		done = sleep()
+		_, err = killer.Exec(t.Context(), "KILL "+id)
+		must(t, err)
+		if err := <-done; err == nil {
+			t.Error("the killed session has a result")
+		}
+	})
+}
