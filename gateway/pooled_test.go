@@ -384,3 +384,32 @@ func TestKillShared(t *testing.T) {
 		}
 	})
 }
+
+// TestHiddenChanges has statements change the session without a word of it in their texts, for clients with and without OK packets
+// at the end of rows, and requires that the client sees the change and no other one does.
+func TestHiddenChanges(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("set global log_bin_trust_function_creators = 1", "create database shop", "create table shop.g (x int unique)", "insert into shop.g values (1)",
+			"create function shop.f() returns int no sql begin set @hidden = 7; return 1; end", "create view shop.v as select shop.f() as x",
+			"create trigger shop.r before insert on shop.g for each row set @hidden = 7"))
+		r := startPooled(t, s, 2, nil)
+		const base = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth
+		for _, caps := range []mysqlwire.Capability{base, base | mysqlwire.CapDeprecateEOF} {
+			for _, sql := range []string{"select * from shop.v", "select * from shop.v where x > 5", "insert into shop.g values (1)"} {
+				c, other := openDialogue(t, r.addr, caps), openDialogue(t, r.addr, caps)
+				_, err := c.run("text " + sql)
+				must(t, err)
+				testwait.Until(t, "the pin after "+sql, func() bool { return strings.Contains(strings.Join(r.pins(t), ""), "reported a change") })
+				for d, want := range map[*dialogue]string{c: "\x017", other: "\xfb"} {
+					got, err := d.run("text select @hidden")
+					if err != nil || !bytes.Contains(got.bytes(), []byte(want)) {
+						t.Errorf("%v, %s: @hidden of the client itself %v: %q, %v", caps, sql, d == c, got.packets, err)
+					}
+				}
+				c.Close()
+				other.Close()
+				testwait.Until(t, "the end of the sessions", func() bool { return len(r.pins(t)) == 0 })
+			}
+		}
+	})
+}

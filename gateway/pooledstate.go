@@ -184,7 +184,7 @@ func (x *executor) hidesChanges() bool {
 	if x.resp.Errno != 0 {
 		return x.resp.Errno != uint16(mysqlwire.ErrnoSyntax) || x.resp.Results > 1
 	}
-	return x.resp.Rows > 0 && !x.caps.Has(mysqlwire.CapDeprecateEOF) && !x.modes.maria && x.plan.Type() != sqlplan.TypeShow
+	return x.resp.Last == nil && !x.modes.maria && x.plan.Type() != sqlplan.TypeShow
 }
 
 // confirm pins the session if the server has changed it for a statement with which it could not report that: a view whose function
