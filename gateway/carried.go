@@ -25,7 +25,7 @@ type pin struct {
 	Digest sqldigest.Digest // of the statement that caused it; zero if none
 	Since  time.Time
 
-	names   map[string]int // what it consists of, and how often
+	names   map[string]int // its parts, and how often each was created
 	endless bool           // of more than names
 }
 
