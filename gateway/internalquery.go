@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
-const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"
+const modesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY) LIMIT 1"
 
 // ensureModes queries the backend for the default schema and the modes that decide how text is read, if they are
 // not known: after a login, where the server's settings apply, and after a statement whose text does not
@@ -145,7 +145,7 @@ func cutPacket(b []byte) (payload, rest []byte, err error) {
 	return b[mysqlwire.HeaderLen:end], b[end:], nil
 }
 
-const userQuery = "SELECT CAST(CONVERT(USER() USING utf8mb4) AS BINARY), NULL, NULL"
+const userQuery = "SELECT CAST(CONVERT(USER() USING utf8mb4) AS BINARY), NULL, NULL LIMIT 1"
 
 // resolveUser queries the name of a user that is unknown, and counts the connection under it. It returns an error for
 // the client if the user has too many connections. The name remains unknown if the account may execute no query, as

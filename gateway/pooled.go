@@ -522,7 +522,7 @@ func (s *session) giveBack() error {
 	c := l.shared.Value
 	if c.inserted {
 		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
-		if err := s.internalQuery("SELECT @@session.last_insert_id, '', ''"); err != nil {
+		if err := s.internalQuery("SELECT @@session.last_insert_id, '', '' LIMIT 1"); err != nil {
 			return fmt.Errorf("%w: %w", errBackendIdle, err)
 		}
 		row, _, err := s.readInternalRow(s.fillBackend)

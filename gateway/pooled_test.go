@@ -413,3 +413,23 @@ func TestHiddenChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestSelectLimit has sessions that receive no rows of a SELECT: the gateway's own ones are not concerned.
+func TestSelectLimit(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop", "create table shop.t (id int auto_increment primary key, v int)"))
+		r := startPooled(t, s, 1, nil)
+		a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+		for _, sql := range []string{"SET sql_select_limit = 0", "INSERT INTO t (v) VALUES (1)", "INSERT INTO t (id, v) VALUES (1, 1)", "DO 1"} {
+			for _, c := range []*mysqlconn.Client{a, b} {
+				_, err := c.Exec(t.Context(), sql)
+				if refused, ok := errors.AsType[*mysqlconn.ServerError](err); err != nil && (!ok || refused.Number != 1062) {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+		}
+		if got := one(t, a, "SELECT LAST_INSERT_ID() LIMIT 1")[0]; got != "1" {
+			t.Errorf("LAST_INSERT_ID() = %s, want 1", got)
+		}
+	})
+}

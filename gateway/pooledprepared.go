@@ -145,7 +145,7 @@ func (x *executor) executeShared(st *preparedStatement) error {
 			err = x.closeStatements(st.remote)
 			st.on = nil
 		}
-		st.long = false
+		st.long = st.long && x.msg.cmd == mysqlwire.ComStmtFetch
 		st.show()
 	}
 	x.statements.count(before, st.holds())

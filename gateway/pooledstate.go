@@ -161,7 +161,7 @@ func (x *executor) afterShared() {
 	}
 	l.rows = l.rows || x.plan.Type() == sqlplan.TypeSelect && x.resp.Errno == 0 && x.msg.cmd != mysqlwire.ComStmtPrepare
 	if x.msg.cmd == mysqlwire.ComStmtPrepare {
-		return // the prepared statement keeps the connection
+		return // nothing was executed
 	}
 	for _, p := range sharedPins {
 		if effects.Has(p.effect) {
@@ -195,7 +195,7 @@ func (s *session) confirm() (pinned bool, err error) {
 	l.unsure = false
 	if s.modes.maria {
 		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
-		err := s.internalQuery("SELECT COUNT(*), '', '' FROM information_schema.USER_VARIABLES")
+		err := s.internalQuery("SELECT COUNT(*), '', '' FROM information_schema.USER_VARIABLES LIMIT 1")
 		if err != nil {
 			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
 		}
@@ -219,7 +219,8 @@ func (s *session) pingChanged() (changed bool, err error) {
 	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
 	s.internal = true
 	defer func() { s.internal = false }()
-	if _, err := s.backend.Write([]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}); err != nil {
+	s.lease.scratch = append(s.lease.scratch[:0], 1, 0, 0, 0, byte(mysqlwire.ComPing))
+	if _, err := s.backend.Write(s.lease.scratch); err != nil {
 		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
 	}
 	for {

@@ -59,7 +59,7 @@ func Start(t testing.TB, script func(n int, c *mysqlconn.Conn)) (addr string) {
 }
 
 // ModesQuery is the query by which a gateway reads a session's modes.
-const ModesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY)"
+const ModesQuery = "SELECT @@session.character_set_client, @@session.sql_mode, CAST(CONVERT(DATABASE() USING utf8mb4) AS BINARY) LIMIT 1"
 
 // Capabilities are those of scripted backends.
 const Capabilities = mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysqlwire.CapConnectWithDB |
