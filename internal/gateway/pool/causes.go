@@ -107,7 +107,7 @@ func (s *setReader) qualified() (name string, ok bool) {
 		}
 		part := string(s.text())
 		if s.t.Kind == sqldigest.KindQuotedIdent {
-			if len(part) < 3 || strings.ContainsAny(part[1:len(part)-1], "`\".") {
+			if len(part) < 3 || part[0] != part[len(part)-1] || strings.ContainsAny(part[1:len(part)-1], "`\".") {
 				return "", false
 			}
 			part = part[1 : len(part)-1]
