@@ -1,9 +1,6 @@
 package netloop
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // A timer wakes a task. Most tasks have none, and no task has many: deadlines are set only for overdue
 // events.
@@ -13,12 +10,45 @@ type timer struct {
 }
 
 // timers are a heap, the earliest first. A wheel would insert in constant time, but a heap that is nearly always empty
-// costs one comparison per turn, where a wheel has a hand to advance.
+// costs one comparison per turn, where a wheel has a hand to advance. They are not of container/heap, which allocates for each.
 type timers []timer
 
-func (h *timers) add(t timer) { heap.Push(h, t) }
+func (h *timers) add(t timer) {
+	s := append(*h, t)
+	i := len(s) - 1
+	for i > 0 && t.at < s[(i-1)/2].at {
+		s[i] = s[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	s[i] = t
+	*h = s
+}
 
-func (h *timers) pop() *Task { return heap.Pop(h).(timer).task }
+// pop removes the earliest timer. There must be one.
+func (h *timers) pop() *Task {
+	s := *h
+	first, last := s[0].task, s[len(s)-1]
+	s[len(s)-1] = timer{}
+	s = s[:len(s)-1]
+	*h = s
+	if len(s) == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child+1 < len(s) && s[child+1].at < s[child].at {
+			child++
+		}
+		if child >= len(s) || last.at <= s[child].at {
+			break
+		}
+		s[i] = s[child]
+		i = child
+	}
+	s[i] = last
+	return first
+}
 
 // wait returns the number of milliseconds the loop may wait; -1: unlimited.
 func (h timers) wait(g *Group) int {
@@ -28,19 +58,4 @@ func (h timers) wait(g *Group) int {
 	const longest = time.Hour
 	rest := min(max(time.Duration(h[0].at-g.now()), 0), longest)
 	return int((rest + time.Millisecond - 1) / time.Millisecond)
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-
-func (h timers) Len() int           { return len(h) }
-func (h timers) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h timers) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *timers) Push(x any)        { *h = append(*h, x.(timer)) }
-
-func (h *timers) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = timer{}
-	*h = (*h)[:last]
-	return t
 }
