@@ -30,7 +30,7 @@
 //
 // The end of a connection is relayed too. If the backend closes it, the client's is closed without a packet. If
 // the client closes its sending side, its commands are executed, and the backend's is closed after the last one
-// (hangup.go).
+// (relayer.go).
 //
 // Commands up to Options.StatementMemory are buffered whole and forwarded in one write. Longer ones pass
 // through a small buffer in pieces and are digested on the way; the last piece waits until the rules have
@@ -38,7 +38,7 @@
 //
 // Sessions have no timers and no deadlines for their waits. The loop reports a peer that hangs up while the
 // session waits for the other one; a single sweeper finds idle sessions; Shutdown interrupts. Each of them
-// sets a cause and a deadline in the past, which wakes the session's read (hangup.go).
+// sets a cause and a deadline in the past, which wakes the session's read (relayer.go).
 //
 // A wait for anything but the session's connections would stop all sessions of the loop. Such work runs in
 // netloop.Task.Block: parsing a statement that has no plan, pauses, the login at another server, KILL, the

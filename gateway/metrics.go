@@ -3,6 +3,7 @@ package gateway
 import (
 	"math/bits"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -511,4 +512,48 @@ func (p *pauses) read() (count uint64, sum float64, buckets map[float64]uint64) 
 	}
 	count += p.buckets[len(pauseBounds)].Load()
 	return count, float64(p.nanos.Load()) / float64(time.Second), buckets
+}
+
+// poolSums are the counts of a user's pools on all loops.
+type poolSums struct{ open, idle, queued, opened, closed, lent, waited, timedOut, changed uint64 }
+
+// sums returns the counts by user.
+func (all lenders) sums() map[string]poolSums {
+	sums := make(map[string]poolSums)
+	for _, l := range all {
+		l.mu.Lock()
+		for user, p := range l.pools {
+			n := sums[user]
+			n.open, n.idle, n.queued = n.open+uint64(p.Open.Load()), n.idle+uint64(p.Idle.Load()), n.queued+uint64(p.Queued.Load())
+			n.opened, n.closed, n.lent = n.opened+p.Stats.Opened.Load(), n.closed+p.Closed.Load(), n.lent+p.Lent.Load()
+			n.waited, n.timedOut, n.changed = n.waited+p.Waited.Load(), n.timedOut+p.TimedOut.Load(), n.changed+p.Changed.Load()
+			sums[user] = n
+		}
+		l.mu.Unlock()
+	}
+	return sums
+}
+
+// poolPins counts the sessions that keep a shared connection, by reason.
+func (s *Server) poolPins() map[string]int {
+	pins := make(map[string]int)
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for ses := range s.registry.sessions {
+		if why := ses.pinReason(); why != "" {
+			pins[why]++
+		}
+	}
+	return pins
+}
+
+// pinReason returns why the session keeps a shared connection between its commands, or "". Any goroutine may call it.
+func (s *session) pinReason() string {
+	why := keptBy(s.lease.holds.Load())
+	if why == keptByPin {
+		if p := s.carried.pin.Load(); p != nil {
+			return strings.TrimSpace(p.Reason)
+		}
+	}
+	return keptReasons[why]
 }

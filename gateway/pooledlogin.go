@@ -169,6 +169,39 @@ func (s *session) completeLogin() error {
 // trackState returns the statement after which the server reports changes of the session that statements do not show.
 func trackState() string { return "SET SESSION session_track_state_change = ON" }
 
+// openShared opens a connection, which the session holds.
+func (s *session) openShared() *clientError {
+	p := s.lease.pool
+	c := &sharedConn{to: s.to}
+	key := s.class()
+	var err error
+	s.task.Block(func() { err = s.logInShared(c, key) })
+	if err == nil {
+		if err = s.task.Attach(onLoop(c.conn)); err != nil {
+			c.conn.Close()
+		}
+	}
+	if err != nil {
+		return s.poolError(err)
+	}
+	c.base = sharedBytes(c.conn.IsTLS())
+	c.charge(s.srv)
+	s.hold(p.Opened(s.class(), c, time.Now()))
+	return nil
+}
+
+// poolError returns the error for a client whose session got no connection.
+func (s *session) poolError(err error) *clientError {
+	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: "Tare cannot connect to its backend: see Tare's log", detail: err}
+	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok {
+		e.errno, e.msg = mysqlwire.Errno(refused.Number), fmt.Sprintf("Tare cannot log in at its backend as '%s': %s", s.modes.user, refused.Message)
+	} else if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (option connect-timeout)", s.srv.opts.ConnectTimeout)
+	}
+	s.srv.loginLog.log(s.srv.opts.Diag, "shared connection failed", "backend", s.to.Addr, "user", s.modes.user, "error", err)
+	return e
+}
+
 // logInShared opens the connection of c, outside of the loop.
 func (s *session) logInShared(c *sharedConn, key class) error {
 	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.ConnectTimeout+s.srv.opts.HandshakeTimeout)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/taredb/tare/internal/mysql/sqlplan"
@@ -72,6 +71,123 @@ func (s *session) resetShared() error {
 		return nil
 	}
 	return err
+}
+
+// bring brings the session's connection into its state. again: the connection was of no use, and another one is required.
+func (s *session) bring() (again bool, refused *clientError, err error) {
+	l := &s.lease
+	c := l.shared.Value
+	if c.matches(s) {
+		s.modes.adopt(c.mode, c.status)
+		return false, nil, nil
+	}
+	from, full := s.carried.sets.after(&c.sets)
+	full = full || c.stale || c.wasReset != s.carried.wasReset
+	if full && !c.login.resets && !s.carried.wasReset {
+		s.discardShared()
+		return true, nil, nil
+	}
+	l.scratch = l.scratch[:0]
+	commands := 0
+	add := func(cmd mysqlwire.Command, text []byte) {
+		at := len(l.scratch)
+		l.scratch = mysqlwire.OpenPacket(l.scratch)
+		if cmd == mysqlwire.ComQuery {
+			l.scratch = mysqlwire.AppendQuery(l.scratch, text, s.caps)
+		} else {
+			l.scratch = append(append(l.scratch, byte(cmd)), text...)
+		}
+		l.scratch = mysqlwire.ClosePacket(l.scratch, at, 0)
+		commands++
+	}
+	if full {
+		c.statements.Clear()
+		add(mysqlwire.ComResetConnection, nil)
+		add(mysqlwire.ComQuery, []byte(trackState()))
+		if c.login.restore != "" && !s.carried.wasReset {
+			add(mysqlwire.ComQuery, []byte(c.login.restore))
+		}
+	}
+	if s.modes.schema != c.schema {
+		add(mysqlwire.ComInitDB, []byte(s.modes.schema))
+	}
+	i := 0
+	for sql := range s.carried.sets.all() {
+		if i >= from {
+			add(mysqlwire.ComQuery, sql)
+		}
+		i++
+	}
+	add(mysqlwire.ComQuery, []byte(modesQuery))
+	c.stale = true // until the end
+	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
+	if _, err := s.backend.Write(l.scratch); err != nil {
+		s.discardShared()
+		return true, nil, nil // nothing of the client's was sent
+	}
+	s.internal = true
+	defer func() { s.internal = false }()
+	var failed *mysqlwire.Err
+	lost := func(err error) (again bool, _ error) {
+		if !errors.Is(err, errBackendGone) {
+			return false, err
+		}
+		s.failed = nil // nothing of the client's was sent: another connection serves it
+		s.discardShared()
+		return true, nil
+	}
+	for range commands - 1 {
+		e, err := s.skipInternal()
+		if err != nil {
+			again, err = lost(err)
+			return again, nil, err
+		}
+		if failed == nil {
+			failed = e
+		}
+	}
+	row, status, err := s.readInternalRow(s.fillBackend)
+	switch {
+	case err != nil:
+		again, err = lost(s.internalFailed(err))
+		return again, nil, err
+	case failed != nil:
+		s.discardShared()
+		return false, &clientError{errno: failed.Number, msg: "Tare could not bring another connection into the state of this session: " + string(failed.Message)}, nil
+	case row == nil:
+		s.discardShared()
+		return false, &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare could not read the state of a connection to its backend"}, nil
+	}
+	s.modes.setStatus(status)
+	s.modes.report(row[0], row[1], row[2])
+	c.stale, c.wasReset, c.schema = false, s.carried.wasReset, s.modes.schema
+	c.sets.copy(&s.carried.sets)
+	if full {
+		c.insertID, c.inserted = 0, false
+	}
+	l.pool.Changed.Add(1)
+	return false, nil, nil
+}
+
+// skipInternal reads a response of OK or ERR to a command of the gateway's.
+func (x *relayer) skipInternal() (failed *mysqlwire.Err, err error) {
+	for {
+		p, rest, err := cutPacket(x.backend.Buffered())
+		if err == nil && len(p) > 0 {
+			if p[0] == mysqlwire.MarkErr {
+				failed = &mysqlwire.Err{}
+				if failed.Decode(p) != nil {
+					return nil, x.backendBroken(mysqlwire.ErrMalformedPacket)
+				}
+				failed.Message = bytes.Clone(failed.Message)
+			}
+			x.backend.Discard(len(x.backend.Buffered()) - len(rest))
+			return failed, nil
+		}
+		if err := x.fillBackend(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // settle decides after a command whether the session keeps its connection.
@@ -392,50 +508,6 @@ func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (noConn) SetDeadline(time.Time) error      { return nil }
 func (noConn) SetReadDeadline(time.Time) error  { return nil }
 func (noConn) SetWriteDeadline(time.Time) error { return nil }
-
-// poolSums are the counts of a user's pools on all loops.
-type poolSums struct{ open, idle, queued, opened, closed, lent, waited, timedOut, changed uint64 }
-
-// sums returns the counts by user.
-func (all lenders) sums() map[string]poolSums {
-	sums := make(map[string]poolSums)
-	for _, l := range all {
-		l.mu.Lock()
-		for user, p := range l.pools {
-			n := sums[user]
-			n.open, n.idle, n.queued = n.open+uint64(p.Open.Load()), n.idle+uint64(p.Idle.Load()), n.queued+uint64(p.Queued.Load())
-			n.opened, n.closed, n.lent = n.opened+p.Stats.Opened.Load(), n.closed+p.Closed.Load(), n.lent+p.Lent.Load()
-			n.waited, n.timedOut, n.changed = n.waited+p.Waited.Load(), n.timedOut+p.TimedOut.Load(), n.changed+p.Changed.Load()
-			sums[user] = n
-		}
-		l.mu.Unlock()
-	}
-	return sums
-}
-
-// poolPins counts the sessions that keep a shared connection, by reason.
-func (s *Server) poolPins() map[string]int {
-	pins := make(map[string]int)
-	s.registry.mu.Lock()
-	defer s.registry.mu.Unlock()
-	for ses := range s.registry.sessions {
-		if why := ses.pinReason(); why != "" {
-			pins[why]++
-		}
-	}
-	return pins
-}
-
-// pinReason returns why the session keeps a shared connection between its commands, or "". Any goroutine may call it.
-func (s *session) pinReason() string {
-	why := keptBy(s.lease.holds.Load())
-	if why == keptByPin {
-		if p := s.carried.pin.Load(); p != nil {
-			return strings.TrimSpace(p.Reason)
-		}
-	}
-	return keptReasons[why]
-}
 
 // adopt records that the session has another connection in its state, where the server has a mode and a status.
 func (m *modes) adopt(mode sqldigest.Mode, st mysqlwire.Status) {

@@ -17,7 +17,7 @@ import (
 //
 //	session        logs in, reads commands, moves to another server   session.go, command.go, login.go, switch_*.go
 //	  executor     identifies, judges, executes, records statements   executor.go, refusal.go, statementtext.go
-//	    relayer    forwards commands and relays responses             relayer.go, forward.go, hangup.go
+//	    relayer    forwards commands and relays responses             relayer.go, forward.go
 //	      link     both connections, their buffers and deadlines      link.go, buffers.go
 //	      query    the current command, lent by the loop              query.go
 //	      modes    how texts are read and judged                      modes.go
