@@ -21,6 +21,7 @@ import (
 // haproxyConfig has one proxy per form of the check, each with a server at the address.
 const haproxyConfig = `global
     stats socket %s level admin
+    max-spread-checks 100ms
 defaults
     mode tcp
     timeout connect 5s
