@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/mysql/session"
@@ -39,6 +40,9 @@ var _ copier.Swap = (*backing)(nil)
 
 // Phase implements copier.Swap.
 func (b *backing) Phase() telemetry.RunPhase { return telemetry.RunReversing }
+
+// ControlSocket returns the socket of the command, which the copy uses.
+func (b *backing) ControlSocket() *control.Socket { return b.r.o.socket }
 
 // Status implements copier.Swap.
 func (b *backing) Status() *telemetry.AlterStatus { return b.r.o.Monitor.status() }

@@ -162,7 +162,7 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
 		if errors.Is(err, state.ErrRows) {
-			err = fmt.Errorf("%w; a value does not fit the new definition without a change: correct the rows and repeat the command, or discard it by tare alter --cancel", err)
+			err = fmt.Errorf("%w; a value does not fit the new definition without a change: correct the rows and repeat the command, or discard it with option cancel", err)
 		}
 		return fmt.Errorf("alter %s by a copy: %w", r.s.fullName(), err)
 	}
@@ -182,6 +182,9 @@ var _ copier.Swap = (*swap)(nil)
 
 // Phase implements copier.Swap.
 func (s *swap) Phase() telemetry.RunPhase { return telemetry.RunFollowing }
+
+// ControlSocket returns the socket of the command, which the copy uses.
+func (s *swap) ControlSocket() *control.Socket { return s.r.o.socket }
 
 // Status implements copier.Swap.
 func (s *swap) Status() *telemetry.AlterStatus { return s.r.o.Monitor.status() }
@@ -338,7 +341,7 @@ func (r *run) resume(ctx context.Context) (err error) {
 	case r.stage == stageNone:
 		return nil
 	case r.stage == stageSwapped && r.job.Clauses != r.s.Text:
-		return fmt.Errorf("the old table %s.%s of %q is kept%s for tare alter revert: tare alter finish --table %s drops it",
+		return fmt.Errorf("the old table %s.%s of %q is kept%s for tare alter revert: tare alter finish with option table %s drops it",
 			r.s.Schema, r.s.old(), r.job.Clauses, r.job.until(), r.s.fullName())
 	case r.stage == stageSwapped:
 		return nil

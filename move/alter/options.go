@@ -112,6 +112,6 @@ func (o *Options) validate() error {
 func (o *Options) copyOf(spec tabledef.Spec, swap copier.Swap) copier.Options {
 	return copier.Options{
 		From: copier.FromServer(o.On), To: o.On, Tables: []tabledef.Spec{spec}, StateSchema: Schema,
-		Tuning: o.Tuning, Follow: true, Swap: swap, Socket: o.socket, Metrics: &o.Monitor.Copy, Observe: o.Observe,
+		Tuning: o.Tuning, Follow: true, Swap: swap, Metrics: &o.Monitor.Copy, Observe: o.Observe,
 	}
 }

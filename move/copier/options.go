@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/accounts"
-	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/cutover"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/state"
@@ -106,9 +105,6 @@ type Options struct {
 	// Control is the path of a Unix socket over which the copy can be watched and changed while it runs;
 	// empty: none. See Control, ControlDir and ControlName.
 	Control string
-
-	// Socket is an open control socket that the copy uses instead; nil: there is none.
-	Socket *control.Socket
 
 	// MayRun reports whether reading may continue. It is called before each row, at most once per tick of
 	// the process's clock. nil: always.

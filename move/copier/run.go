@@ -22,7 +22,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	requests := &controlled{path: o.Control, socket: o.Socket, abort: func() { end(endError{control.ErrAborted}) }}
+	requests := &controlled{path: o.Control, socket: o.openSocket(), abort: func() { end(endError{control.ErrAborted}) }}
 	defer func() { requests.close(resultOf(ctx, err)) }()
 	o.meter(requests)
 	o.waits = &telemetry.Waits{Observe: o.Observe}

@@ -58,7 +58,7 @@ func NewSplit(parts []Options, socket string, observe func(telemetry.Event)) (*S
 	}
 	for i := range parts {
 		p := &splitPart{split: s, number: i, o: parts[i]}
-		if o := &p.o; !o.Follow || o.Cutover != nil || o.Swap != nil || o.Control != "" || o.Socket != nil {
+		if o := &p.o; !o.Follow || o.Cutover != nil || o.Swap != nil || o.Control != "" {
 			return nil, errors.New("a part of a split follows its source, without a cutover, a swap and a control socket")
 		}
 		p.last = telemetry.IdleStatus()
@@ -67,7 +67,7 @@ func NewSplit(parts []Options, socket string, observe func(telemetry.Event)) (*S
 			Status: func() telemetry.Status { return s.lastStatus(p) }, Change: func(throttle.LimitChange) error { return control.ErrNoCopy },
 			Finish: func() error { return control.ErrNoCopy }, Abort: func() {}, Observe: func(telemetry.Event) {},
 		})
-		p.o.Socket, p.o.part = p.socket, p
+		p.o.part = p
 		p.o.Observe = func(e telemetry.Event) { s.partObserve(p, e) }
 		s.parts = append(s.parts, p)
 	}

@@ -98,6 +98,17 @@ type controlled struct {
 	end       func(error)        // closes the socket; nil before the first run
 }
 
+// openSocket returns the open control socket of a part of a split, or of the command of a swap, which serves it itself; nil: there is none.
+func (o *Options) openSocket() *control.Socket {
+	if o.part != nil {
+		return o.part.socket
+	}
+	if s, ok := o.Swap.(interface{ ControlSocket() *control.Socket }); ok {
+		return s.ControlSocket()
+	}
+	return nil
+}
+
 // attach directs requests to a run. The first call opens the socket.
 func (c *controlled) attach(r *monitor) error {
 	c.mu.Lock()
