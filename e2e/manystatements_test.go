@@ -32,7 +32,7 @@ var (
 
 // TestPagesOfManyStatements runs many statements through a gateway whose data directory has some days of them, and requests every
 // page over these days. It logs the time of each page, as its client sees it. -many.statements 20000 -many.days 7 -many.requests 60
-// measures the table of docs/background/benchmarks.md.
+// measures the times of bench/README.md.
 func TestPagesOfManyStatements(t *testing.T) {
 	dir := t.TempDir()
 	series := filepath.Join(dir, "data", "history", "series")

@@ -58,7 +58,8 @@ func TestHTTPAPIPage(t *testing.T) {
 			methods := make(map[apiLine][]string)
 			for _, method := range slices.Sorted(maps.Keys(f.Paths[path])) {
 				if o := f.Paths[path][method]; group.has(path, o) {
-					methods[lineOf(o)] = append(methods[lineOf(o)], strings.ToUpper(method))
+					l := lineOf(path, o)
+					methods[l] = append(methods[l], strings.ToUpper(method))
 				}
 			}
 			for _, l := range slices.SortedFunc(maps.Keys(methods), func(a, b apiLine) int { return cmp.Compare(a.summary, b.summary) }) {
@@ -91,7 +92,7 @@ func TestHTTPAPIPage(t *testing.T) {
 // An apiLine is the summary of an operation, and its access: commands, role and texts.
 type apiLine struct{ summary, access string }
 
-func lineOf(o apiOperation) apiLine {
+func lineOf(path string, o apiOperation) apiLine {
 	access := strings.Join(o.ServedBy, ", ")
 	switch access {
 	case "serve, store, frontend, rowstream, copy":
@@ -106,8 +107,11 @@ func lineOf(o apiOperation) apiLine {
 		access += "; texts " + o.Texts
 	}
 	summary := strings.TrimSuffix(o.Summary, ".")
-	if strings.HasSuffix(strings.ToLower(summary), "always empty") {
+	switch {
+	case strings.HasSuffix(strings.ToLower(summary), "empty"):
 		summary = "Always empty"
+	case isPromQL(path, o):
+		summary = "As in Prometheus"
 	}
 	if o.Changes {
 		summary += " †"

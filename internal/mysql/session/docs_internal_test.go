@@ -12,7 +12,7 @@ var rewrite = flag.Bool("rewrite", false, "write the table of settings to the do
 
 // TestDocs compares the table of settings in the documentation with the package's.
 func TestDocs(t *testing.T) {
-	const file, begin, end = "../../../docs/reference/copy.md", "<!-- settings: written by go test ./internal/mysql/session -rewrite -->\n", "<!-- end of settings -->\n"
+	const file, begin, end = "SETTINGS.md", "<!-- settings: written by go test ./internal/mysql/session -rewrite -->\n", "<!-- end of settings -->\n"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
