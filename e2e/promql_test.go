@@ -134,7 +134,7 @@ func TestGrafana(t *testing.T) {
 	must(t, err)
 	text, err := io.ReadAll(resp.Body)
 	must(t, errors.Join(err, resp.Body.Close()))
-	if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), host) || !strings.Contains(string(text), "--http-allowed-hosts") {
+	if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), host) || !strings.Contains(string(text), "option http-allowed-hosts") {
 		t.Errorf("without the option: %s %s", resp.Status, text)
 	}
 	s := promqlStoreIn(t, t.TempDir(), "--http-allowed-hosts", host)

@@ -38,7 +38,7 @@ func TestHostName(t *testing.T) {
 			r := getRequest(t, s.http+c.path)
 			r.Host = "metrics.internal:8317"
 			resp, body := do(t, r, "")
-			named := strings.Contains(body, "--http-allowed-hosts") && strings.Contains(strings.ReplaceAll(body, `\"`, `"`), `"metrics.internal:8317"`)
+			named := strings.Contains(body, "option http-allowed-hosts") && strings.Contains(strings.ReplaceAll(body, `\"`, `"`), `"metrics.internal:8317"`)
 			if refused := resp.StatusCode == http.StatusForbidden; refused == allowed || refused != named {
 				t.Errorf("%v: %d %s", args, resp.StatusCode, body)
 			}

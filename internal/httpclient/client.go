@@ -54,7 +54,7 @@ func (e *ClearTextError) Error() string {
 type NotHTTPError struct{ Host string }
 
 func (e *NotHTTPError) Error() string {
-	return fmt.Sprintf("%s does not respond in HTTP: want the server's --http address (port 8316 by default), not that of MySQL clients or of gRPC", e.Host)
+	return fmt.Sprintf("%s does not respond in HTTP: want the server's HTTP address (port 8316 by default), not that of MySQL clients or of gRPC", e.Host)
 }
 
 // A Client sends requests to one server.

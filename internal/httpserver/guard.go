@@ -44,10 +44,10 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf("refuse the request: its path has %d bytes, at most %d are allowed", len(r.URL.Path), maxPath), http.StatusRequestURITooLong)
 		case !g.ownHost(r.Host):
 			forbid(w, r, "refuse the request: its Host header "+quoted(r.Host)+" is no known name of this server: "+
-				"use an IP address or localhost, or start the server with --http-allowed-hosts and the name")
+				"use an IP address or localhost, or start the server with option http-allowed-hosts and the name")
 		case !g.ownPage(r):
 			forbid(w, r, "refuse the request: "+pageOf(r)+": behind a proxy, "+
-				"start the server with --http-allowed-hosts and the proxy's host name, with its port unless that is 80 or 443")
+				"start the server with option http-allowed-hosts and the proxy's host name, with its port unless that is 80 or 443")
 		default:
 			h.ServeHTTP(w, r)
 		}

@@ -20,7 +20,7 @@ func TestGuardNamesHost(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "--http-allowed-hosts") {
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "option http-allowed-hosts") {
 			t.Errorf("Host %q, Origin %q: %d %s", host, origin, w.Code, w.Body)
 		}
 		var e struct{ Status, ErrorType, Error string }

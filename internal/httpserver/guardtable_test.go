@@ -77,7 +77,7 @@ func TestGuard(t *testing.T) {
 			} else if err := json.Unmarshal(w.Body.Bytes(), &object); err != nil || object.Status != "error" || object.ErrorType != "forbidden" {
 				t.Errorf("%s: %s (%v)", c.name, w.Body, err)
 			}
-			if (kind == "application/json") != (path != "/") || w.Header().Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(object.Error, "refuse the request: it") || !strings.Contains(object.Error, "--http-allowed-hosts") {
+			if (kind == "application/json") != (path != "/") || w.Header().Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(object.Error, "refuse the request: it") || !strings.Contains(object.Error, "option http-allowed-hosts") {
 				t.Errorf("%s: %s %s", c.name, kind, w.Body)
 			}
 		}

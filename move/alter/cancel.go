@@ -61,7 +61,7 @@ func (r *run) cancelled(ctx context.Context, err error) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), r.o.Patience)
 	defer end()
 	if err := r.removeAll(ctx); err != nil {
-		return fmt.Errorf("cancel the alteration of %s: %w; tare alter --cancel repeats it", r.s.fullName(), err)
+		return fmt.Errorf("cancel the alteration of %s: %w; repeat it with option cancel", r.s.fullName(), err)
 	}
 	return ErrCancelled
 }

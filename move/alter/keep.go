@@ -143,7 +143,7 @@ func (r *run) keep(ctx context.Context, report *Report) error {
 	b := r.newBacking(report)
 	b.over = time.Now().Add(r.o.RevertWindow)
 	if err := b.follow(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert --table "+r.s.fullName()))
+		return fmt.Errorf("%w: %w", ErrNotFollowed, again(err, "run the same command again to resume, or tare alter revert with option table "+r.s.fullName()))
 	}
 	return nil
 }

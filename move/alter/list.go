@@ -147,7 +147,7 @@ func (l *Listed) Text() string {
 	text := l.Table + ": "
 	switch l.State {
 	case ListedCopying:
-		how := "no process works on it: repeat its command to resume it, or tare alter --cancel"
+		how := "no process works on it: repeat its command to resume it, or cancel it"
 		if l.Running {
 			how = "a process works on it"
 		}

@@ -27,7 +27,7 @@ type Gateway struct {
 }
 
 func (g *Gateway) options() httpclient.Options {
-	return httpclient.Options{URL: g.URL, Token: g.Token, RootCAs: g.RootCAs, Credentials: "--gateway-token-file, or --gateway https://user:password@host:port"}
+	return httpclient.Options{URL: g.URL, Token: g.Token, RootCAs: g.RootCAs, Credentials: "option gateway-token-file, or option gateway as https://user:password@host:port"}
 }
 
 // Validate returns the first error in g. An empty URL, which means no gateway, is valid.
@@ -36,7 +36,7 @@ func (g *Gateway) Validate() error {
 		return nil
 	}
 	if _, err := httpclient.New(g.options()); err != nil {
-		return fmt.Errorf("--gateway: %w", err)
+		return fmt.Errorf("option gateway: %w", err)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (c *Client) Release(ctx context.Context, token string) error {
 func (c *Client) MaySwitch(ctx context.Context) error {
 	err := c.Release(ctx, "")
 	if e, ok := errors.AsType[*httpclient.StatusError](err); ok && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized) {
-		return fmt.Errorf("pausing and switching clients requires an account of --gateway with the role operator: %w", err)
+		return fmt.Errorf("pausing and switching clients requires an account of option gateway with the role operator: %w", err)
 	}
 	return nil // a gateway that does not respond now may respond at the switch
 }
@@ -142,7 +142,7 @@ func (c *Client) request(ctx context.Context, limit time.Duration, method, path 
 	e, refused := errors.AsType[*httpclient.StatusError](err)
 	switch {
 	case refused && e.Code == http.StatusNotFound:
-		return RefusedError{fmt.Errorf("%s has no %s (404): start tare serve with --standby and --standby-accounts", e.Host, e.Path)}
+		return RefusedError{fmt.Errorf("%s has no %s (404): start tare serve with option standby and option standby-accounts", e.Host, e.Path)}
 	case refused && e.Code == http.StatusConflict && e.Text != "":
 		return RefusedError{fmt.Errorf("the gateway refuses: %s", e.Text)}
 	case refused:

@@ -37,8 +37,8 @@ func TestGatewayRoute(t *testing.T) {
 		body, want string
 	}{
 		{http.StatusConflict, `{"error": "sessions are pinned", "pinned": []}`, "the gateway refuses: sessions are pinned"},
-		{http.StatusUnauthorized, "no", "use --gateway-token-file, or --gateway https://user:password@host:port"},
-		{http.StatusNotFound, "404 page not found", "start tare serve with --standby"},
+		{http.StatusUnauthorized, "no", "use option gateway-token-file, or option gateway as https://user:password@host:port"},
+		{http.StatusNotFound, "404 page not found", "start tare serve with option standby"},
 		{http.StatusBadGateway, "<html>", "502 Bad Gateway"},
 		{http.StatusOK, "<html>", "is it a tare serve?"},
 	} {
@@ -73,7 +73,7 @@ func TestGatewayAccount(t *testing.T) {
 	for token, want := range map[string]string{
 		"operator": "",
 		"viewer":   `refused the request (403): /api/v1/route/release requires the role operator; the account "ci" has the role viewer.`,
-		"unknown":  "requires an account (401): use --gateway-token-file",
+		"unknown":  "requires an account (401): use option gateway-token-file",
 	} {
 		g := New(&Gateway{URL: server.URL, Token: token, RootCAs: authorities})
 		err := g.MaySwitch(t.Context())
@@ -134,7 +134,7 @@ func TestP99(t *testing.T) {
 	resp = `{"p99_us": -1}`
 	fails("which is no latency")
 	code = http.StatusUnauthorized
-	fails("requires an account (401): use --gateway-token-file, or")
+	fails("requires an account (401): use option gateway-token-file, or")
 	gone := New(&Gateway{URL: "http://me:hunter2@" + down})
 	defer gone.Close()
 	g = gone

@@ -215,7 +215,7 @@ func TestFailures(t *testing.T) {
 			t.Fatal("the candidate is not due")
 		}
 		b.record(c, nil, lost, at, time.Second)
-		if s, _ := b.State(c.Digest); !strings.Contains(s.Why, "refuses the --control account") {
+		if s, _ := b.State(c.Digest); !strings.Contains(s.Why, "refuses the account of option control") {
 			t.Errorf("state %+v", s)
 		}
 		if at = at.Add(pause - 1); b.due(at) != nil {
@@ -247,7 +247,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("values without a plan: %+v", s)
 	}
 	want := `
-		# HELP tare_explain_statements Statements that are explained: those with most load.
+		# HELP tare_explain_statements Statements that are explained.
 		# TYPE tare_explain_statements gauge
 		tare_explain_statements 1
 		# HELP tare_explains_total Statements explained: ok, refused (cannot be explained), failed.
@@ -258,7 +258,7 @@ func TestFailures(t *testing.T) {
 		# HELP tare_explain_seconds_total Time that EXPLAINs took, connections included.
 		# TYPE tare_explain_seconds_total counter
 		tare_explain_seconds_total 13
-		# HELP tare_plan_changes_total Times that the server chose a new plan for a statement, or returned to one after a schema change.
+		# HELP tare_plan_changes_total New plans that the server chose for a statement, or returned to after a schema change.
 		# TYPE tare_plan_changes_total counter
 		tare_plan_changes_total 0
 	`

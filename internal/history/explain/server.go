@@ -17,7 +17,7 @@ import (
 // Reasons why nothing can be explained, for operators.
 var (
 	errServer   = errors.New("EXPLAIN is supported on MySQL from 5.7.8 and MariaDB only")
-	errRights   = errors.New("the --control account lacks a right: GRANT SELECT on the tables, for DML also the right to execute it")
+	errRights   = errors.New("the account of option control lacks a right: GRANT SELECT on the tables, for DML also the right to execute it")
 	errTooLong  = errors.New("EXPLAIN took longer than 1.5 s")
 	errLocked   = errors.New("EXPLAIN would have waited for a lock")
 	errReadOnly = errors.New("the server refused to evaluate it in a read-only transaction")
@@ -198,7 +198,7 @@ func reason(err error) (why error, ofServer bool) { //nolint:revive // the error
 	case 0:
 		return serverstats.Unreachable(err), true
 	case 1045, 1698, 1044, 1049:
-		return fmt.Errorf("the server refuses the --control account (error %d)", n), n != 1044 && n != 1049
+		return fmt.Errorf("the server refuses the account of option control (error %d)", n), n != 1044 && n != 1049
 	case 1142, 1143, 1227, 1370, 1345:
 		return errRights, false
 	case 1317, 1028, 3024, 1969:

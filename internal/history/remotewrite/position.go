@@ -140,7 +140,7 @@ func (s *Sender) skipDeleted(in Instance, p *progress) {
 	}
 	if until := min(start-1, p.Known); until > p.Sent && p.Sent > 0 {
 		s.counts.lostMillis.Add(until - p.Sent)
-		s.lose(in, p.Sent, until, 0, "deleted from --data-dir before it could be sent", "")
+		s.lose(in, p.Sent, until, 0, "deleted from the data directory before it could be sent", "")
 	}
 	p.Sent = start - 1
 }

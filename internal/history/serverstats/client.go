@@ -239,7 +239,7 @@ func Unreachable(err error) error {
 	if secure, ok := errors.AsType[*mysqlconn.TLSError](err); ok {
 		return secure
 	}
-	return errors.New("the server cannot be reached with the --control account")
+	return errors.New("the server cannot be reached with the account of option control")
 }
 
 // reason describes an error for operators without the server's text, which may contain parts of statements.
@@ -251,9 +251,9 @@ func reason(err error) string {
 	case 0:
 		return Unreachable(err).Error()
 	case 1045, 1698, 1049:
-		return fmt.Sprintf("the server refuses the --control account (error %d)", n)
+		return fmt.Sprintf("the server refuses the account of option control (error %d)", n)
 	case 1044, 1142, 1143, 1227:
-		return "the --control account lacks a right: GRANT SELECT ON performance_schema.*, PROCESS and SELECT on the tables"
+		return "the account of option control lacks a right: GRANT SELECT ON performance_schema.*, PROCESS and SELECT on the tables"
 	case 1317, 1028, 3024, 1969:
 		return "reading took longer than 1.5 s"
 	default:

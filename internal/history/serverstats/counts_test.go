@@ -139,7 +139,7 @@ func TestScan(t *testing.T) {
 
 // TestReasons has the kind of each error, without the server's text.
 func TestReasons(t *testing.T) {
-	const refuses, lacks, long = "refuses the --control account", "lacks a right", "took longer than 1.5 s"
+	const refuses, lacks, long = "refuses the account of option control", "lacks a right", "took longer than 1.5 s"
 	for number, want := range map[uint16]string{
 		1045: refuses, 1698: refuses, 1049: refuses, 1044: lacks, 1142: lacks, 1143: lacks, 1227: lacks, 1317: long, 1028: long, 3024: long, 1969: long, 1064: "failed (error 1064)",
 	} {
@@ -401,7 +401,7 @@ func TestFailures(t *testing.T) {
 		t.Error("a canceled reading is counted")
 	}
 	want := fmt.Sprintf(`
-		# HELP tare_server_lock_readings_total Readings of the server's lock waits, while a statement takes longer than a second.
+		# HELP tare_server_lock_readings_total Readings of the server's lock waits.
 		# TYPE tare_server_lock_readings_total counter
 		tare_server_lock_readings_total 1
 		# HELP tare_server_readings_total Readings of the server's counts: ok, unavailable (it does not count), failed.

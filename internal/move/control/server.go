@@ -40,7 +40,7 @@ var (
 	ErrNothingWaits = errors.New("it swaps no tables")
 	ErrNoCopy       = errors.New("no rows are copied or followed now: ctl status shows the step, and abort stops it")
 	ErrNotBack      = errors.New("no changes are followed back now: after a swap, run the command again once ctl status shows the phase reversing")
-	ErrNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and tare copy --restart discards it")
+	ErrNoCancel     = errors.New("only tare alter is cancelled: abort stops a copy, and option restart of tare copy discards it")
 	ErrNotYet       = errors.New("it copies rows and does not follow yet: run finish again in the phase following, which ctl status shows")
 )
 

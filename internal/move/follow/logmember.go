@@ -232,7 +232,7 @@ func (m *LogMember) change(raw *binlog.ChangeBatch, c *binlog.Change) (err error
 		t := m.o.Tables[c.Table]
 		stop := &binlog.StopError{
 			Reason: binlog.StopUnknown, At: m.upto, Table: t.FullName(), What: "its rows in the log cannot be read",
-			Try: "report it with the table's definition, and copy the table again with --restart", Err: err,
+			Try: "report it with the table's definition, and copy the table again with option restart", Err: err,
 		}
 		if missing := new(rowstream.LookupError); errors.As(err, &missing) {
 			stop.What, stop.Try = "a row in the log belongs to no shard", "values may be added while the log is followed"

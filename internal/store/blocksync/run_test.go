@@ -154,7 +154,7 @@ func TestRunWithoutBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		fresh.options.Missing = o.Missing
-		if err := fresh.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "correct --bucket") {
+		if err := fresh.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "correct option bucket") {
 			t.Errorf("at the start: %v", err)
 		}
 		if err := fresh.Close(); err != nil {

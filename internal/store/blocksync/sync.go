@@ -257,7 +257,7 @@ func (s *tenantSync) run(ctx context.Context) (*Tenant, error) {
 	s.result = newTenant()
 	s.result.times = s.syncer.options.Times
 	if s.result.absent = l.absent; l.absent && !s.old.absent && len(s.syncer.options.Tenants) > 0 {
-		s.syncer.log.Warn("the bucket has nothing of a chosen tenant: check --tenants and the bucket URL", "tenant", s.tenant)
+		s.syncer.log.Warn("the bucket has nothing of a chosen tenant: check option tenants and the bucket URL", "tenant", s.tenant)
 	}
 	s.outside = s.old.outside()
 	s.result.foreign, s.result.stranger = l.foreign, l.example

@@ -301,7 +301,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 		signal(s.fresh)
 		pause := s.options.SyncInterval
 		if err != nil && s.options.Missing != nil && s.options.Missing(err) && s.Status().LastGood.IsZero() {
-			return fmt.Errorf("%w Create it, or correct --bucket", err)
+			return fmt.Errorf("%w Create it, or correct option bucket", err)
 		}
 		if err != nil {
 			pause = min(pause, pauses.NextBackOff())

@@ -196,7 +196,7 @@ func (a *API) newCall(ctx context.Context, endpoint string, mint, maxt int64) *c
 }
 
 // errQueryTimeout is the cause of a context that was cancelled by Options.Timeout.
-var errQueryTimeout = errors.New("the query took longer than --query-timeout allows")
+var errQueryTimeout = errors.New("the query took longer than option query-timeout allows")
 
 // admit waits for the query's quota.
 func (c *call) admit(ctx context.Context, d storegateway.Demand) error {

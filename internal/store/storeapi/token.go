@@ -33,7 +33,7 @@ func (t *Token) Set(text string) {
 func (t *Token) check(md metadata.MD) error {
 	values := md.Get("authorization")
 	if len(values) != 1 {
-		return status.Error(codes.Unauthenticated, "the call carries no token: --grpc-token requires the metadata authorization: Bearer TOKEN")
+		return status.Error(codes.Unauthenticated, "the call carries no token: option grpc-token requires the metadata authorization: Bearer TOKEN")
 	}
 	given, ok := strings.CutPrefix(values[0], "Bearer ")
 	sum := sha256.Sum256([]byte(given))
