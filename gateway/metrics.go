@@ -127,14 +127,14 @@ func (s *Server) Collector() prometheus.Collector {
 		refused:     counter("tare_connections_refused_total", "Clients refused before their login, by reason.", "reason"),
 		logins:      counter("tare_logins_total", "Logins by outcome.", "outcome"),
 		ended:       counter("tare_sessions_ended_total", "Sessions that ended without the client's QUIT, by reason.", "reason"),
-		panics:      counter("tare_session_panics_total", "Sessions closed because of a panic, a defect of Tare: the log has its stack."),
+		panics:      counter("tare_session_panics_total", "Sessions closed because of a panic, a defect of Tare."),
 		commands:    counter("tare_commands_total", "Commands by name.", "command"),
 		statements:  counter("tare_statements_total", "Statements by type.", "type"),
 		errors:      counter("tare_statement_errors_total", "Failed statements."),
 		ruled:       counter("tare_statements_refused_total", "Statements refused by a rule."),
-		hits: counter("tare_rule_hits_total", "Commands that a rule refused (deny: no allow rule matched; dry-run: it would have).",
+		hits: counter("tare_rule_hits_total", "Commands that a rule refused (deny: no allow rule matched; dry-run: would have).",
 			"rule", "action"),
-		kills:    counter("tare_statements_killed_total", "Statements killed: the client disconnected, Tare shut down, or an operator did."),
+		kills:    counter("tare_statements_killed_total", "Statements killed: the client disconnected, Tare shut down, or by an operator."),
 		rows:     counter("tare_rows_sent_total", "Rows sent to clients."),
 		affected: counter("tare_rows_affected_total", "Rows changed by statements."),
 		warnings: counter("tare_statement_warnings_total", "Warnings of statements."),
@@ -228,16 +228,16 @@ type poolDescs struct {
 
 func newPoolDescs() poolDescs {
 	return poolDescs{
-		connections: gauge("tare_pool_connections", "Shared connections to the backend, by state: open are all, idle those that no session uses.", "user", "state"),
-		limit:       gauge("tare_pool_connections_max", "Shared connections to the backend at most (option pool-max).", "user"),
+		connections: gauge("tare_pool_connections", "Shared connections: open are all, idle those that no session uses.", "user", "state"),
+		limit:       gauge("tare_pool_connections_max", "Bound of shared connections (option pool-max).", "user"),
 		queued:      gauge("tare_pool_queue", "Sessions whose command waits for a shared connection.", "user"),
 		opened:      counter("tare_pool_opened_total", "Shared connections opened.", "user"),
 		closed:      counter("tare_pool_closed_total", "Shared connections closed.", "user"),
-		lent:        counter("tare_pool_lent_total", "Times that a session was given a shared connection.", "user"),
-		waited:      counter("tare_pool_waits_total", "Times that a session waited for a shared connection.", "user"),
-		timedOut:    counter("tare_pool_timeouts_total", "Commands refused because no shared connection became free in time (option pool-wait).", "user"),
-		changed:     counter("tare_pool_changes_total", "Times that a shared connection was brought into the state of another session.", "user"),
-		pins:        gauge("tare_pool_pins", "Sessions that keep a shared connection between commands, by reason.", "reason"),
+		lent:        counter("tare_pool_lent_total", "Shared connections given to a session.", "user"),
+		waited:      counter("tare_pool_waits_total", "Waits of sessions for a shared connection.", "user"),
+		timedOut:    counter("tare_pool_timeouts_total", "Commands refused after option pool-wait without a shared connection.", "user"),
+		changed:     counter("tare_pool_changes_total", "Shared connections brought into the state of another session.", "user"),
+		pins:        gauge("tare_pool_pins", "Sessions that keep a shared connection, by reason.", "reason"),
 		denied:      counter("tare_pool_denied_total", "Logins with a wrong password for an account that shares connections."),
 	}
 }
@@ -455,8 +455,8 @@ func newRouteDescs() routeDescs {
 		pause: desc{Desc: prometheus.NewDesc("tare_route_hold_seconds",
 			"How long commands were paused for a switch.", nil, nil)},
 		moved:  counter("tare_route_sessions_moved_total", "Sessions switched to another server."),
-		closed: counter("tare_route_sessions_closed_total", "Sessions closed because they could not be switched to another server."),
-		pinned: gauge("tare_route_sessions_pinned", "Sessions that cannot be switched: a switch would have to close them."),
+		closed: counter("tare_route_sessions_closed_total", "Sessions closed because they could not be switched."),
+		pinned: gauge("tare_route_sessions_pinned", "Sessions that cannot be switched."),
 	}
 }
 

@@ -159,7 +159,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("the faults are %+v, want one of 50 s", faults)
 			}
 			const lost = "tare_history_lost_seconds_total"
-			want := "# HELP " + lost + " Length of the ranges without samples after failed writes, across restarts.\n# TYPE " + lost + " counter\n" + lost + " 50\n"
+			want := "# HELP " + lost + " Length of the ranges without samples after failed writes.\n# TYPE " + lost + " counter\n" + lost + " 50\n"
 			if err := testutil.CollectAndCompare(history.NewArchiveCollector(d.archive), strings.NewReader(want), lost); err != nil {
 				t.Error(err)
 			}

@@ -75,15 +75,15 @@ func NewRiseWatch(statements Statements, attention Attention, now func() time.Ti
 		rises: make(map[stmtstats.Key]*watchedRise), fresh: make(map[stmtstats.Key]newStatement), seen: make(map[stmtstats.Key]time.Time),
 		rise: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_rise",
-			Help: "How many times higher the load of a statement is that rose within the last hour by option attention-load or more, of the 50 with most load; at most 20.",
+			Help: "Factor by which a statement's load rose within the last hour, by option attention-load or more, of the 50 with most load; at most 20.",
 		}, labels),
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tare_statement_new_share",
-			Help: "Share of all time (0 to 1) of new statements of the last hour, if at least 2 % and the load of option attention-load; at most 20.",
+			Help: "Share of all time (0 to 1) of new statements of the last hour, from 2 % and option attention-load on; at most 20.",
 		}, labels),
 		total: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tare_statement_new_total",
-			Help: "New statements that took at least 2 % of all time of an hour and the load of option attention-load.",
+			Help: "New statements that took at least 2 % of all time of an hour and option attention-load.",
 		}),
 	}
 }

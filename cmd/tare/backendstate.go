@@ -12,7 +12,7 @@ import (
 const recheckEvery = 2 * time.Second
 
 var reachableDesc = prometheus.NewDesc("tare_backend_reachable",
-	"1 if the last check of the sessions' server succeeded. Checked by /-/ready, and every 2 s while it is 0.", nil, nil)
+	"1 if the last check of the sessions' server succeeded, by /-/ready, and every 2 s while it is 0.", nil, nil)
 
 // A backendState is the result of the last check, for /metrics. The gateway logs its changes.
 type backendState struct {

@@ -45,7 +45,7 @@ func newMetrics() *metrics {
 		return prometheus.CounterOpts{Namespace: "tare", Subsystem: "frontend", Name: name, Help: help}
 	}
 	return &metrics{
-		requests: prometheus.NewCounterVec(counter("requests_total", "Client requests by status; 499: the client disconnected."), []string{"endpoint", "code"}),
+		requests: prometheus.NewCounterVec(counter("requests_total", "Requests by status; 499: the client disconnected."), []string{"endpoint", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "tare", Subsystem: "frontend", Name: "request_seconds", Help: "From a request's arrival to the end of its response.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
@@ -53,11 +53,11 @@ func newMetrics() *metrics {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "tare", Subsystem: "frontend", Name: "running_requests", Help: "Client requests in progress.",
 		}),
-		late:        prometheus.NewCounter(counter("late_errors_total", "Responses that failed after their status was sent; body and trailer report the error.")),
+		late:        prometheus.NewCounter(counter("late_errors_total", "Responses that failed after their status was sent.")),
 		downstream:  prometheus.NewCounterVec(counter("downstream_requests_total", "Shard requests by outcome."), []string{"outcome"}),
 		retries:     prometheus.NewCounter(counter("downstream_retries_total", "Shard requests retried.")),
-		hedges:      prometheus.NewCounter(counter("hedges_total", "Second requests for a request's slowest shard, within the time of option hedge.")),
-		hedgesWon:   prometheus.NewCounter(counter("hedges_won_total", "Second requests for a slow shard that were faster than the first.")),
+		hedges:      prometheus.NewCounter(counter("hedges_total", "Second requests for a slow shard, by option hedge.")),
+		hedgesWon:   prometheus.NewCounter(counter("hedges_won_total", "Second requests that were faster.")),
 		items:       prometheus.NewCounterVec(counter("items_total", "Series, counts and metrics received from shards (in) and sent to clients (out)."), []string{"direction"}),
 		bytes:       prometheus.NewCounterVec(counter("bytes_total", "Bytes of shard bodies, decompressed (in), and of responses, compressed (out)."), []string{"direction"}),
 		compared:    prometheus.NewCounter(counter("decoder_compared_requests_total", "Requests decoded by both decoders.")),

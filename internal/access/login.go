@@ -216,7 +216,7 @@ func (l *logins) failed(remote, name string, v verdict) {
 }
 
 var failuresDesc = prometheus.NewDesc("tare_http_login_failures_total",
-	"HTTP requests with wrong credentials, or not checked after too many of them (throttled).",
+	"HTTP requests with wrong credentials, or refused after too many of them (throttled).",
 	[]string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.

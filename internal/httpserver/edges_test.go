@@ -101,7 +101,7 @@ func TestServer(t *testing.T) {
 	call(s, "db-2", "/", 403)
 	call(s, "db-1", "/panics", 500)
 	if err := testutil.CollectAndCompare(panicked, strings.NewReader(`
-# HELP tare_panics_total Requests that failed because of a panic, by server.
+# HELP tare_panics_total Requests that failed because of a panic.
 # TYPE tare_panics_total counter
 tare_panics_total{server="grpc"} 0
 tare_panics_total{server="http"} 1

@@ -185,7 +185,7 @@ func newMonitorDescs() *monitorDescs {
 	return &monitorDescs{
 		step:   desc("step", "1 for the step of the alteration, 0 for the others.", "step"),
 		tries:  desc("lock_tries_total", "Statements and swaps that waited for the table's lock."),
-		waited: desc("lock_wait_seconds_total", "Time of those that failed, which bounds how long clients waited behind them."),
+		waited: desc("lock_wait_seconds_total", "Time of the tries that failed, for which clients may have waited."),
 		pause:  desc("swap_pause_seconds", "From the request for the lock to the end of the last swap. Absent: no swap."),
 		old:    desc("old_table_until_timestamp_seconds", "When the old table is dropped. Absent: none is kept."),
 		queue:  desc("queue_entries", "Entries of the queue by state. Absent: there is no queue.", "state"),

@@ -102,21 +102,21 @@ func newCopyDescs() *copyDescs {
 	}
 	return &copyDescs{
 		phase:    desc("phase", "1 for the phase of the copy, 0 for the others.", "phase"),
-		rows:     desc("rows", "Rows of all tables in the target, copied by this run and those before it."),
-		estimate: desc("rows_estimate", "Rows of all tables in the source, estimated by its statistics and the rows copied."),
+		rows:     desc("rows", "Rows of all tables in the target."),
+		estimate: desc("rows_estimate", "Rows of all tables in the source, estimated."),
 		progress: desc("progress_ratio", "Fraction of the rows that are copied; 1: all."),
-		rate:     desc("throttle_rate", "Fraction of full speed that the throttle allows; 0: the copy is paused."),
+		rate:     desc("throttle_rate", "Fraction of full speed that the throttle allows; 0: paused."),
 		held:     desc("throttle_held_seconds_total", "Time for which a limit has held the copy back.", "limit"),
 		limit:    desc("limit_value", "Last value of a limited metric, in seconds if it is a time. Absent: unknown.", "limit"),
 		bound:    desc("limit_bound", "Bound of a limited metric, in seconds if it is a time.", "limit"),
-		waits:    desc("wait_seconds", "How long the copy has been waiting, by reason; absent: it does not wait.", "wait"),
+		waits:    desc("wait_seconds", "How long the copy has been waiting, by reason.", "wait"),
 
 		lag: desc("lag_seconds", "How far the followed side's changes are behind on the other side, as proven by a heartbeat (option heartbeat=off: by "+
 			"positions). Absent: unknown, or not following."),
 		confirmed: desc("lag_confirmed_timestamp_seconds", "When the lag was last proven. Absent: never, or not following."),
 		behind:    desc("lag_bytes", "Bytes of binary log that are not applied. Absent: unknown, or not following."),
 		caughtUp:  desc("caught_up", "1 since the target has caught up for the first time. Absent: not following."),
-		outrun:    desc("outrun", "1 while changes are written faster than they are applied, for half a minute or longer. Absent: not following."),
+		outrun:    desc("outrun", "1 while changes are written faster than applied, after half a minute. Absent: not following."),
 
 		rowsTotal:    desc("rows_total", "Rows copied."),
 		bytesTotal:   desc("row_bytes_total", "Bytes of rows copied."),

@@ -39,7 +39,7 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		running:    desc("queries_running", "Queries admitted and not finished."),
 		waiting:    desc("queries_waiting", "Queries that queue for admission, by lane: main or light.", "lane"),
 		admitted:   desc("queries_admitted_total", "Queries admitted."),
-		left:       desc("queries_abandoned_total", "Queries that left the queue before they were admitted: cancelled or timed out."),
+		left:       desc("queries_abandoned_total", "Queries that left the queue: cancelled or timed out."),
 		cacheBytes: desc("index_cache_bytes", "Memory of the index cache."),
 		cachePages: desc("index_cache_pages", "Pages in the index cache."),
 		cacheGets:  desc("index_cache_requests_total", "Lookups of pages in the index cache, by result: hit or miss.", "result"),
@@ -49,10 +49,10 @@ func newBudgetMetrics(g *Gateway) *budgetMetrics {
 		slabMade:   desc("slab_allocations_total", "Slabs allocated because none was idle.", "pool"),
 		readBytes: desc("read_bytes_total",
 			"Bytes read by finished queries: cached, disk (cache), memcached, fetched (bucket or local file), wasted (gaps).", "kind", "origin"),
-		nameRunning: desc("tenant_queries_running", "Running queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
-		nameWaiting: desc("tenant_queries_waiting", "Queueing queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
+		nameRunning: desc("tenant_queries_running", "Running queries by tenant or client.", "kind", "name"),
+		nameWaiting: desc("tenant_queries_waiting", "Queueing queries by tenant or client.", "kind", "name"),
 		nameBytes:   desc("tenant_granted_bytes", "Memory granted to queries of a tenant or client in option tenant-limits, or <other>.", "kind", "name"),
-		nameRefused: desc("tenant_requests_refused_total", "Requests refused by a full queue of their tenant or client in option tenant-limits, or <other>.", "kind", "name"),
+		nameRefused: desc("tenant_requests_refused_total", "Requests refused by a full queue, by tenant or client.", "kind", "name"),
 		reads:       desc("reads_total", "Ranges fetched by finished queries, by kind of data.", "kind"),
 	}
 }

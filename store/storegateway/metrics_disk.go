@@ -30,7 +30,7 @@ func newDiskMetrics(c *diskcache.Cache) *diskMetrics {
 		lookups:  desc("requests_total", "Lookups of pages in the disk cache, by result: hit or miss.", "result"),
 		writes:   desc("insertions_total", "Pages for the disk cache: stored, or dropped (queue full, disk failed).", "result"),
 		removed:  desc("evictions_total", "Pages that left the disk cache: space, or block (no longer served).", "reason"),
-		damaged:  desc("damaged_pages_total", "Pages of the disk cache that failed their check when they were read: misses."),
+		damaged:  desc("damaged_pages_total", "Pages of the disk cache that failed their check: misses."),
 		failures: desc("failures_total", "Failed reads and writes of the disk cache's file."),
 	}
 }
@@ -88,7 +88,7 @@ func newSharedMetrics(c *sharedcache.Cache) *sharedMetrics {
 	return &sharedMetrics{
 		cache:    c,
 		lookups:  desc("requests_total", "Lookups of pages in memcached: hit, miss, failed, or skipped (server paused, too many calls).", "result"),
-		damaged:  desc("damaged_pages_total", "Values from memcached that are damaged, cut or of another page: misses."),
+		damaged:  desc("damaged_pages_total", "Values from memcached that are damaged or of another page: misses."),
 		bytes:    desc("bytes_total", "Bytes of pages from and to memcached, by direction: read or written.", "direction"),
 		writes:   desc("insertions_total", "Pages for memcached: stored, dropped (queue full, server paused), or failed.", "result"),
 		queued:   desc("queued_bytes", "Bytes of pages that wait to be written to memcached."),

@@ -78,7 +78,7 @@ func newRequests() *Requests {
 		held: prometheus.NewDesc("tare_store_waiting_responses_bytes",
 			"Encoded responses that wait for their clients.", nil, nil),
 		unbuffered: prometheus.NewDesc("tare_store_unbuffered_responses_total",
-			"Responses written while their query was running: HTTP streams, and those without room in option response-bytes.", nil, nil),
+			"Responses written while their query ran: streams, and those without room in option response-bytes.", nil, nil),
 		frames:    prometheus.NewDesc("tare_store_idle_frames_bytes", "Idle buffers of StoreAPI messages.", nil, nil),
 		protocols: make(map[string]Protocol),
 	}

@@ -120,9 +120,9 @@ const NumTagMetrics = 3
 
 // TagMetrics are the counters of a value, all with the labels tag and value.
 var TagMetrics = [NumTagMetrics]struct{ Name, Help string }{
-	{"tare_tag_queries_total", "Calls by the value of a sqlcommenter tag of --tag-labels: \"\" without the tag, other beyond --tag-values."},
-	{"tare_tag_query_errors_total", "Failed calls by the value of a tag of --tag-labels."},
-	{"tare_tag_query_seconds_total", "Execution time by the value of a tag of --tag-labels."},
+	{"tare_tag_queries_total", "Calls by the value of a sqlcommenter tag of option tag-labels: \"\" without the tag, other beyond option tag-values."},
+	{"tare_tag_query_errors_total", "Failed calls by the value of a tag."},
+	{"tare_tag_query_seconds_total", "Execution time by the value of a tag."},
 }
 
 // Each visits the counts of each value of each tag, in the order of TagMetrics.

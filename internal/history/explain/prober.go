@@ -422,8 +422,8 @@ func (p *Prober) HeapBytes() int64 {
 var (
 	explainsDesc   = prometheus.NewDesc("tare_explains_total", "Statements explained: ok, refused (cannot be explained), failed.", []string{"result"}, nil)
 	secondsDesc    = prometheus.NewDesc("tare_explain_seconds_total", "Time that EXPLAINs took, connections included.", nil, nil)
-	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "Times that the server chose a new plan for a statement, or returned to one after a schema change.", nil, nil)
-	candidatesDesc = prometheus.NewDesc("tare_explain_statements", "Statements that are explained: those with most load.", nil, nil)
+	changesDesc    = prometheus.NewDesc("tare_plan_changes_total", "New plans that the server chose for a statement, or returned to after a schema change.", nil, nil)
+	candidatesDesc = prometheus.NewDesc("tare_explain_statements", "Statements that are explained.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 		s.Add(Marker{Kind: kind, Title: "x", Time: noon.Add(time.Duration(i) * time.Hour)})
 	}
 	want := []string{
-		`# HELP tare_events_total Events recorded, by kind; kinds that clients choose count as reported.`, `# TYPE tare_events_total counter`,
+		`# HELP tare_events_total Events recorded; kinds that clients choose count as reported.`, `# TYPE tare_events_total counter`,
 	}
 	for _, k := range append([]Kind{"reported"}, reserved...) {
 		n := map[Kind]string{"reported": "3", KindDDL: "2", KindPause: "1"}[k]

@@ -201,9 +201,9 @@ func cut(text string, n int) string {
 }
 
 var (
-	addedDesc   = prometheus.NewDesc("tare_events_total", "Events recorded, by kind; kinds that clients choose count as reported.", []string{"kind"}, nil)
-	bytesDesc   = prometheus.NewDesc("tare_events_bytes", "Bytes of the events in memory. The oldest are removed over the bound.", nil, nil)
-	droppedDesc = prometheus.NewDesc("tare_events_dropped_total", "Schema changes that were not recorded as events, because too many came at once.", nil, nil)
+	addedDesc   = prometheus.NewDesc("tare_events_total", "Events recorded; kinds that clients choose count as reported.", []string{"kind"}, nil)
+	bytesDesc   = prometheus.NewDesc("tare_events_bytes", "Bytes of the events in memory.", nil, nil)
+	droppedDesc = prometheus.NewDesc("tare_events_dropped_total", "Schema changes not recorded as events, because too many came at once.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -71,13 +71,13 @@ func TestMetrics(t *testing.T) {
 # HELP tare_history_remote_write_failures_total Requests that failed and were sent again.
 # TYPE tare_history_remote_write_failures_total counter
 tare_history_remote_write_failures_total 1
-# HELP tare_history_remote_write_pending_samples Samples of the current window that the receiver has not taken yet.
+# HELP tare_history_remote_write_pending_samples Samples of the current window not taken yet.
 # TYPE tare_history_remote_write_pending_samples gauge
 tare_history_remote_write_pending_samples 2
 # HELP tare_history_remote_write_requests_total Requests, repeated ones included.
 # TYPE tare_history_remote_write_requests_total counter
 tare_history_remote_write_requests_total 1
-# HELP tare_history_remote_write_unsent_seconds Age of the oldest sample that the receiver has not taken yet; 0 if there is none.
+# HELP tare_history_remote_write_unsent_seconds Age of the oldest sample not taken yet; 0 if there is none.
 # TYPE tare_history_remote_write_unsent_seconds gauge
 tare_history_remote_write_unsent_seconds 15.001
 `)

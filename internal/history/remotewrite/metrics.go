@@ -75,8 +75,8 @@ func NewCollector(s *Sender) prometheus.Collector {
 	counter("requests_total", "Requests, repeated ones included.", &c.requests)
 	counter("bytes_total", "Bytes of requests that got a response, compressed.", &c.bytes)
 	counter("failures_total", "Requests that failed and were sent again.", &c.failures)
-	add(prometheus.GaugeValue, "pending_samples", "Samples of the current window that the receiver has not taken yet.", func() float64 { return float64(c.pending.Load()) })
-	add(prometheus.GaugeValue, "unsent_seconds", "Age of the oldest sample that the receiver has not taken yet; 0 if there is none.", func() float64 {
+	add(prometheus.GaugeValue, "pending_samples", "Samples of the current window not taken yet.", func() float64 { return float64(c.pending.Load()) })
+	add(prometheus.GaugeValue, "unsent_seconds", "Age of the oldest sample not taken yet; 0 if there is none.", func() float64 {
 		if at := c.since(); !at.IsZero() {
 			return max(0, s.o.Now().Sub(at).Seconds())
 		}

@@ -234,7 +234,7 @@ func TestResponses(t *testing.T) {
 # TYPE tare_history_remote_write_sent_samples_total counter
 tare_history_remote_write_sent_samples_total{kind="float"} 1
 tare_history_remote_write_sent_samples_total{kind="histogram"} 1
-# HELP tare_history_remote_write_unsent_seconds Age of the oldest sample that the receiver has not taken yet; 0 if there is none.
+# HELP tare_history_remote_write_unsent_seconds Age of the oldest sample not taken yet; 0 if there is none.
 # TYPE tare_history_remote_write_unsent_seconds gauge
 tare_history_remote_write_unsent_seconds 0
 `)

@@ -245,8 +245,8 @@ func (r *Reader) HeapBytes() int64 {
 
 var (
 	readingsDesc = prometheus.NewDesc("tare_server_readings_total", "Readings of the server's counts: ok, unavailable (it does not count), failed.", []string{"result"}, nil)
-	secondsDesc  = prometheus.NewDesc("tare_server_reading_seconds_total", "Time that readings of the server's counts took, connections included.", nil, nil)
-	locksDesc    = prometheus.NewDesc("tare_server_lock_readings_total", "Readings of the server's lock waits, while a statement takes longer than a second.", nil, nil)
+	secondsDesc  = prometheus.NewDesc("tare_server_reading_seconds_total", "Time of the readings of the server's counts.", nil, nil)
+	locksDesc    = prometheus.NewDesc("tare_server_lock_readings_total", "Readings of the server's lock waits.", nil, nil)
 	joinedDesc   = prometheus.NewDesc("tare_server_statements", "Statements for which counts of the server are kept.", nil, nil)
 )
 

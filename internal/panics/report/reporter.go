@@ -30,7 +30,7 @@ const (
 // New returns a Reporter, which is also the collector of its metric.
 func New(log *slog.Logger) *Reporter {
 	r := &Reporter{log: log, total: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tare_panics_total", Help: "Requests that failed because of a panic, by server.",
+		Name: "tare_panics_total", Help: "Requests that failed because of a panic.",
 	}, []string{"server"})}
 	r.total.WithLabelValues(serverHTTP)
 	r.total.WithLabelValues(serverGRPC)

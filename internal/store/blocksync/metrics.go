@@ -61,13 +61,13 @@ func newMetrics(g *Syncer) *metrics {
 		tenants:         desc("tenants", "Tenants whose blocks are served."),
 		skipped:         desc("blocks_skipped", "Blocks in the bucket that are skipped, by reason.", "reason"),
 		foreign:         desc("foreign_objects", "Objects and directories in the bucket that belong to no block."),
-		gone:            desc("blocks_gone", "Blocks that left the listing without a mark or a replacement, and blocks still served that it lacks."),
+		gone:            desc("blocks_gone", "Blocks that left the listing without a mark or a replacement."),
 		unloadsDesc:     desc("index_header_unloads_total", "Index headers unloaded because no query used them."),
-		hedgesDesc:      desc("read_hedges_total", "Block reads repeated after --bucket-hedge."),
+		hedgesDesc:      desc("read_hedges_total", "Block reads repeated after option bucket-hedge."),
 		bucketReadsDesc: desc("bucket_reads_total", "Reads of a range of a block's object in the bucket, on disk or remote."),
 		readBytesDesc:   desc("bucket_read_bytes_total", "Bytes of these reads."),
 		readErrorsDesc:  desc("bucket_read_failures_total", "Of these reads, those that failed, a missing object and cancelled reads included."),
-		retriesDesc:     desc("read_retries_total", "Block reads retried after a failure of the bucket."),
+		retriesDesc:     desc("read_retries_total", "Block reads retried."),
 	}
 	for _, result := range [...]string{"ok", "error"} {
 		m.syncs.WithLabelValues(result)

@@ -30,7 +30,7 @@ func NewReturner(after time.Duration, activity func() uint64, log *slog.Logger) 
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &Returner{
 		after: after, activity: activity, log: log, free: debug.FreeOSMemory,
-		returnsDesc:  desc("tare_idle_memory_returns_total", "Idle periods after which memory was returned to the system (--return-idle-memory)."),
+		returnsDesc:  desc("tare_idle_memory_returns_total", "Idle periods after which memory was returned to the system (option return-idle-memory)."),
 		returnedDesc: desc("tare_idle_memory_returned_bytes_total", "Bytes returned to the system after idle periods."),
 		secondsDesc:  desc("tare_idle_memory_return_seconds_total", "Time spent returning memory, collections included."),
 	}

@@ -29,7 +29,7 @@ const BaseOwner = "base"
 // process, when everything is created and unused.
 func NewLedger(owners ...Owner) *Ledger {
 	l := &Ledger{owners: owners, heap: prometheus.NewDesc("tare_heap_bytes",
-		"Heap in use by owner, as counted by each; base is the rest, measured at start.", []string{"owner"}, nil)}
+		"Heap in use by owner; base is the rest, measured at start.", []string{"owner"}, nil)}
 	heapsize.Object(1<<10, false) // the table of size classes, which it creates once, belongs to the base
 	l.base = HeapInUse() - l.owned()
 	return l

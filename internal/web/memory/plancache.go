@@ -28,7 +28,7 @@ func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 		planner:  p,
 		lost:     misses,
 		bytes:    desc("bytes", "Heap bytes that dropping the plan cache would free."),
-		capacity: desc("capacity_bytes", "Upper bound of tare_plan_cache_bytes (--plan-cache-bytes)."),
+		capacity: desc("capacity_bytes", "Upper bound of tare_plan_cache_bytes (option plan-cache-bytes)."),
 		overhead: desc("overhead_bytes", "Part of tare_plan_cache_bytes that is the cache itself: table and policy."),
 		entries:  desc("entries", "Plans in the cache."),
 		hits:     desc("hits_total", "Statements whose plan was in the cache."),
@@ -36,7 +36,7 @@ func NewPlanCache(p *sqlplan.Planner, misses func() uint64) *PlanCache {
 		inserted: desc("admissions_total", "Plans admitted to the cache."),
 		refused:  desc("admissions_refused_total", "Plans refused: too large, used less than others (policy), outdated (stale).", "reason"),
 		evicted:  desc("evictions_total", "Plans evicted from the cache, by reason.", "reason"),
-		uncached: desc("statements_refused_total", "Statements whose plan was not offered to the cache: text incomplete, long, with a long list, or planned under other rules (scope).", "reason"),
+		uncached: desc("statements_refused_total", "Statements whose plan was not offered: text incomplete, long, with a long list, or planned under other rules (scope).", "reason"),
 		parsed:   desc("plans_total", "Plans created; those by the lexer estimate their tables.", "by"),
 	}
 }

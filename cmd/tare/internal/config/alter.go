@@ -48,7 +48,7 @@ func NewAlter() *Alter {
 	s.in("")
 	s.String(&c.table, "table", "db.t", "", "table to alter; required")
 	s.in("How the table is changed")
-	s.Duration(&c.Alter.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried: whole seconds")
+	s.Duration(&c.Alter.MaxLockWait, "max-lock-wait", alter.DefaultMaxLockWait.String(), "how long a statement waits for the table's lock, with clients behind it, before it is retried; whole seconds")
 	s.Int(&c.Alter.LockTries, "lock-tries", fmt.Sprint(alter.DefaultLockTries), 1, "attempts to get the lock, with pauses in between, before the command fails")
 	declareBytes(s, &c.Alter.MaxInplace, "max-inplace", Bytes(alter.DefaultMaxInplace).String(), 0, "largest table that the server may rebuild or index in place; 0: none")
 	s.Int(&c.Alter.Workers, "workers", fmt.Sprint(copier.DefaultWorkers), 1, "chunks to copy concurrently, where rows are copied; each uses two connections")
@@ -56,8 +56,8 @@ func NewAlter() *Alter {
 	s.Duration(&c.Alter.MaxViewAge, "max-view-age", "1m", "how long a transaction that reads rows lives, and so its undo log")
 	s.Duration(&c.Alter.Patience, "patience", "1m", "how long an unreachable server is awaited")
 	s.Duration(&c.Alter.KeepOld, "keep-old", "24h", "how long the old table of a copy is kept for tare alter revert; 0: drop it at once")
-	s.Duration(&c.Alter.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table, so that a revert is ready at once; at most --keep-old; 0: exit after the swap")
-	s.String(&c.Alter.OnEvent, "on-event", "command", "", "shell command for each event, with a line of JSON on its standard input; killed after 30s")
+	s.Duration(&c.Alter.RevertWindow, "revert-window", "0", "how long changes are followed back into the old table, so that a revert is ready at once; at most --keep-old; 0: not at all")
+	s.String(&c.Alter.OnEvent, "on-event", "command", "", "shell command for each event, a line of JSON on its standard input; killed after 30s")
 	c.Throttle.declareAlter(s)
 	s.in("Control and progress")
 	s.String(&c.Control, "control-socket", "file", ControlAuto, "unix socket for tare alter ctl: auto (in $XDG_RUNTIME_DIR/tare/alter), a path, or off")
@@ -111,10 +111,10 @@ func (t *CopyThrottle) declareAlter(s *Set) {
 	}, parseControlURLs, formatControlURLs)
 	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the server's Threads_running at or below this; 0: no limit")
 	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, by --gateway, below this; 0: no limit")
-	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic, to pause clients during the swap and for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
+	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic, to pause clients for the swap and for --max-p99: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role operator to pause clients, viewer for --max-p99")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates (PEM) of --gateway; the system's when empty")
-	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copying pauses while a limit's metric is unavailable, before it fails")
+	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copying pauses without a limit's metric, before it fails")
 }
 
 // Ready reports what is missing to alter a table.

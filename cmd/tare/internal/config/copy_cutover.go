@@ -17,9 +17,9 @@ func (o *CopyCutover) declare(s *Set) {
 	s.in("Cutover")
 	s.Bool(&o.On, "cutover", "once the target has caught up, switch the clients of --gateway to it; without --gateway, print the steps; with --to-shard, make the source read-only")
 	s.Duration(&o.Options.Lag, "cutover-lag", cutover.DefaultLag.String(), "maximum lag of the target when clients are paused")
-	s.Duration(&o.Options.MaxPause, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes, before they resume and the cutover is retried")
+	s.Duration(&o.Options.MaxPause, "cutover-hold", cutover.DefaultMaxPause.String(), "maximum pause of the clients, with --to-shard of their writes; then the cutover is retried")
 	s.Int(&o.Options.Tries, "cutover-tries", "10", 1, "attempts before the copy fails")
-	s.Duration(&o.Options.ClosePinned, "cutover-close-pinned", "0", "how long sessions that cannot be switched are awaited before they are closed; 0: do not switch")
+	s.Duration(&o.Options.ClosePinned, "cutover-close-pinned", "0", "close sessions that cannot be switched after this long; 0: do not switch")
 	s.Duration(&o.Options.Window, "reverse-window", "1h", "how long changes of the target are written back to the source; 0: not at all")
 }
 

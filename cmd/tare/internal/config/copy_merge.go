@@ -14,7 +14,7 @@ func (c *Copy) declareMerge(s *Set) {
 	s.in("Merge and split")
 	declare(s, &c.Sources, Option{
 		Name: "from-shard", Kind: "url", repeats: true,
-		Help: "account on one of several sources to merge, instead of --from; repeated in the order of the shards",
+		Help: "account on one of several sources to merge, instead of --from; repeated in order of the shards",
 	}, parseControlURLs, formatControlURLs)
 }
 

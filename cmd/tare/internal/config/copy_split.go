@@ -16,7 +16,7 @@ const maxSplit = 64
 func (c *Copy) declareSplit(s *Set) {
 	declare(s, &c.Shards, Option{
 		Name: "to-shard", Kind: "url", repeats: true,
-		Help: "account on one of several targets, instead of --to; repeated in the order of the shards",
+		Help: "account on one of several targets, instead of --to; repeated in order of the shards",
 	}, parseControlURLs, formatControlURLs)
 	s.Lines(&c.splits, "shard-by", "clause", "rows of a table for each target of --to-shard: 'db.t1: hash(column)', 'db.t1: range(column, 1000, 2000)', 'db.t1: lookup(column, db.shards)' or 'db.t1: all'; with --from-shard those of each source, by hash or range; required once per table")
 }

@@ -31,12 +31,12 @@ func (t *CopyThrottle) declare(s *Set) {
 	s.Int(&t.Limits.MaxThreadsRunning, "max-threads-running", "0", 0, "throttle to keep the source's Threads_running at or below this; 0: no limit")
 	s.String(&t.Limits.Query, "throttle-query", "SQL", "", "throttle to keep the number returned by this SELECT at or below --throttle-above")
 	declare(s, &t.Limits.Above, Option{Name: "throttle-above", Kind: "number", Default: "0", Help: "see --throttle-query"}, parseNumber, formatNumber)
-	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from mysql://… when empty")
+	s.Control(&t.Server, "throttle-server", "account on the server polled for Threads_running and --throttle-query; --from when empty")
 	s.Duration(&t.Limits.MaxP99, "max-p99", "0", "throttle to keep the p99 of live statements, by --gateway, below this; 0: no limit")
 	declare(s, &t.Gateway, Option{Name: "gateway", Kind: "url", Help: "HTTP address of the tare serve with the live traffic: http://host:8316"}, parseGatewayURL, GatewayURL.String)
 	t.GatewayToken.declare(s, "gateway-", "token of an account of --gateway: role viewer for --max-p99, operator for --cutover")
 	s.String(&t.GatewayCA, "gateway-ca", "file", "", "CA certificates (PEM) of --gateway; the system's when empty")
-	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copy pauses while a limit's metric is unavailable, before it fails")
+	s.Duration(&t.Limits.Patience, "throttle-patience", "5m", "how long the copy pauses without a limit's metric, before it fails")
 }
 
 // need declares which options have no effect without others.

@@ -24,7 +24,7 @@ type Memcached struct {
 func (c *Memcached) declare(s *Set, prefix string) {
 	declare(s, &c.Servers, Option{
 		Name: prefix + "cache-memcached", Kind: "host:port,…",
-		Help: "memcached servers for the same pages, the same for all processes",
+		Help: "memcached servers for these pages, the same for all processes",
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
 	s.Duration(&c.Timeout, prefix+"cache-memcached-timeout", sharedcache.DefaultTimeout.String(), "time limit of one call of a server of --"+prefix+"cache-memcached")
 	s.need("without --"+prefix+"cache-memcached", func() bool { return len(c.Servers) > 0 }, prefix+"cache-memcached-timeout")
@@ -41,7 +41,7 @@ func (c *Memcached) validate(prefix string) error {
 }
 
 func (c *DiskCache) declare(s *Set, prefix string) {
-	s.String(&c.Dir, prefix+"cache-dir", "dir", "", "directory for a cache of pages read from the bucket, one for each process")
+	s.String(&c.Dir, prefix+"cache-dir", "dir", "", "directory for a cache of pages read from the bucket, one per process")
 	declareBytes(s, &c.Bytes, prefix+"cache-size", "10GiB", diskcache.MinBytes, "disk space of --"+prefix+"cache-dir; another size empties it at the start")
 	s.need("without --"+prefix+"cache-dir", func() bool { return c.Dir != "" }, prefix+"cache-size")
 }

@@ -32,11 +32,11 @@ func NewFrontend() *Frontend {
 	s := newSet("frontend", &c.ConfigFile)
 	declare(s, &c.Options.Downstreams, Option{
 		Name: "downstream", Kind: "urls",
-		Help: "replicas of one system, separated by commas, such as http://mimir:8080/prometheus: each shard is requested from one",
+		Help: "replicas of one system, such as http://mimir-1:8080/prometheus,http://mimir-2:8080/prometheus: each shard is requested from one",
 	}, parseURLs, formatURLs)
 	declare(s, &c.Options.Members, Option{
 		Name: "member", Kind: "urls",
-		Help: "systems with different series, separated by commas: each shard is requested from all",
+		Help: "systems with different series: each shard is requested from all",
 	}, parseURLs, formatURLs)
 	s.Address(&c.HTTP, "http", "127.0.0.1:8318", "address for the API, metrics and health")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty frontend in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
@@ -53,11 +53,11 @@ func NewFrontend() *Frontend {
 	s.Duration(&c.Options.Timeout, "timeout", "5m", "time limit of a request, including reading the response; 0: no limit")
 	declare(s, &c.Options.Hedge, Option{
 		Name: "hedge", Kind: "share", Default: "0.05",
-		Help: "fraction of shard requests (0 to 1) that may be made twice, for a last shard twice as slow as the others",
+		Help: "fraction of shard requests (0 to 1) that may be repeated, for a last shard twice as slow as the others",
 	}, parseShare, func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) })
 	s.traces(&c.TracesURL)
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running requests may continue after SIGTERM")
-	declareWords(s, &c.Options.Decoding.By, "decoder", "decoder of responses; stdlib is plain and slower; re-read from --config on SIGHUP",
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "time for running requests after SIGTERM")
+	declareWords(s, &c.Options.Decoding.By, "decoder", "decoder of responses; stdlib is slower; re-read from --config on SIGHUP",
 		word[activeseries.Implementation]{"strict", activeseries.Strict}, word[activeseries.Implementation]{"stdlib", activeseries.Stdlib})
 	declare(s, &c.Options.Decoding.Compare, Option{
 		Name: "decoder-compare", Kind: "share", Default: "0",

@@ -35,26 +35,26 @@ func (c *History) declare(s *Set) {
 	s.in("History")
 	declare(s, &c.Bucket, Option{
 		Name: "bucket", Kind: "url",
-		Help: "keep the history of every statement in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it statements are counted in memory since the start",
+		Help: "keep the history of every statement in this bucket: file:///path or s3://bucket/prefix?endpoint=host:port&region=…; without it counts are in memory",
 	}, parseBucket, bucketurl.URL.String)
 	s.Duration(&c.Archive.Interval, "history-interval", "15s", "time between two samples of a statement's series, from 1s to 1m")
-	s.IntUpTo(&c.Table.MaxDigests, "history-max-digests", "20000", 0, stmtstats.MostDigests, "digests (by schema, user and backend) counted separately, the rest together; 0: none, and no pages that require them")
+	s.IntUpTo(&c.Table.MaxDigests, "history-max-digests", "20000", 0, stmtstats.MostDigests, "digests (by schema, user and backend) counted separately, the rest together; 0: none, and no pages of them")
 	declareBytes(s, &c.Table.Bytes, "history-bytes", "64MiB", 1<<20, "memory of these counters; with --bucket the head takes another 6 KiB per digest")
-	declareBytesUpTo(s, &c.Table.MaxText, "history-max-text", "16KiB", 1<<10, stmtstats.MostText, "length at which statement texts are cut, at most 32KiB; shorter if long texts use an eighth of --history-bytes")
+	declareBytesUpTo(s, &c.Table.MaxText, "history-max-text", "16KiB", 1<<10, stmtstats.MostText, "length at which texts are cut, at most 32KiB; shorter if long ones use an eighth of --history-bytes")
 	declare(s, &c.Archive.Labels, Option{
 		Name: "history-labels", Kind: "name=value,…",
 		Help: "labels of all series and external labels of the blocks; instance defaults to the host name and the port of --listen",
 	}, parseLabels, formatLabels)
-	s.Duration(&c.Archive.LocalAge, "history-local-age", "24h", "how long uploaded blocks are kept in --data-dir")
+	s.Duration(&c.Archive.LocalAge, "history-local-age", "24h", "age up to which uploaded blocks stay in --data-dir")
 	declareBytes(s, &c.Archive.LocalBytes, "history-local-bytes", "4GiB", 64<<20, "size of blocks in --data-dir; beyond it the oldest is deleted, even if not uploaded")
 	s.Duration(&c.Archive.RollupAge, "history-rollup-age", "9600h", "how long daily rollups are kept in --data-dir (hourly ones: 8 days)")
-	s.Duration(&c.Archive.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back, before they get another instance label")
-	s.Duration(&c.Archive.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age (daily ones: --history-rollup-age); 0: never, as beside a compactor")
+	s.Duration(&c.Archive.MaxAhead, "history-max-ahead", "24h", "how far samples may be ahead of a clock that was set back before they get another instance label")
+	s.Duration(&c.Archive.Retention.Age, "history-retention", "0", "delete this gateway's blocks and rollups from the bucket at this age (daily ones: --history-rollup-age); 0: never")
 	declareBytes(s, &c.Archive.Retention.Bytes, "history-retention-bytes", "0", 0, "delete this gateway's oldest blocks and rollups from the bucket beyond this size, daily rollups last; 0: never")
 	s.Duration(&c.Archive.Retention.Delay, "history-retention-delay", "48h", "time between the deletion mark of a block and its deletion")
 	s.Bool(&c.Archive.Retention.DryRun, "history-retention-dry-run", "log what retention would delete, and change nothing")
 	declareBytes(s, &c.QueryBytes, "history-query-bytes", "64MiB", 4<<20, "memory limit of one query over the history")
-	declareBytes(s, &c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history; others queue; label and series requests have another 1/16")
+	declareBytes(s, &c.ProcessBytes, "history-process-bytes", "256MiB", 4<<20, "memory limit of all queries over the history, others queue; label and series requests have another 1/16")
 	c.Calls.declare(s, "history-queue-timeout")
 	c.DiskCache.declare(s, "history-")
 	c.Memcached.declare(s, "history-")

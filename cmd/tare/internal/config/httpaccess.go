@@ -28,7 +28,7 @@ type HTTPAccess struct {
 
 func (h *HTTPAccess) declare(s *Set) {
 	s.in("Access to pages and API")
-	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts (operators with texts) of --http, as of Prometheus' exporters; this or --web-accounts-file is required unless --http is loopback")
+	s.String(&h.WebConfigFile, "web-config-file", "file", "", "TLS and accounts (operators with texts) of --http, as of Prometheus' exporters; it or --web-accounts-file is required unless --http is loopback")
 	s.String(&h.AccountsFile, "web-accounts-file", "file", "", "accounts of --http: YAML with role (metrics, viewer or operator), texts, and password or token_sha256; re-read when it changes")
 	s.allowedHosts(&h.AllowedHosts)
 	s.Int(&h.HTTPConns, "http-max-connections", strconv.Itoa(DefaultHTTPConns), 2, "connections of --http, and requests in flight; half for one client address; at most an eighth of the limit on open files")
@@ -59,7 +59,7 @@ func (h *HTTPAccess) validate() (errs []error) {
 func (s *Set) allowedHosts(p *[]string) {
 	declare(s, p, Option{
 		Name: "http-allowed-hosts", Kind: "name[:port],…",
-		Help: "names of --http besides localhost, IP addresses and its own host, with the port unless it is 80 or 443; requests with others in Host or Origin are refused, against DNS rebinding",
+		Help: "names of --http besides localhost, IP addresses and its own host, with the port unless it is 80 or 443; others in Host or Origin are refused",
 	}, parseHosts, func(names []string) string { return strings.Join(names, ",") })
 }
 

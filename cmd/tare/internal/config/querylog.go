@@ -76,7 +76,7 @@ func (l *QueryLog) declareFile(s *Set) {
 func (l *QueryLog) declareFilter(s *Set, example string, check func(querylog.Filter) error) {
 	declare(s, &l.Options.Filter, Option{
 		Name: "log-filter", Kind: "conditions",
-		Help: "log only records that meet all of these conditions: " + example,
+		Help: "log only records that meet all conditions: " + example,
 	}, func(text string) (querylog.Filter, error) {
 		f, err := querylog.ParseFilter(text)
 		if err == nil {
@@ -91,7 +91,7 @@ func (l *QueryLog) declareConditions(s *Set, rows, digest string) {
 	s.Duration(&l.Options.Sampling.SlowerThan, "log-slower-than", "0", "log only records with at least this duration")
 	s.Int(&l.MoreRows, "log-more-rows-than", "0", 0, "log only records with more "+rows+" than this; 0: no condition")
 	s.Bool(&l.Options.Sampling.Errors, "log-errors-only", "log only failures")
-	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many, at random, of the records that meet no other condition; 0: none, or all without conditions")
+	s.Int(&l.OneIn, "log-one-in", "0", 0, "log one in this many of the records that meet no other condition; 0: none, or all without conditions")
 	s.Rate(&l.PerDigest, "log-per-digest", "0", "log at most this many per second and "+digest+"; 0: no limit")
 	declareBytes(s, &l.Sink.Rotation.Bytes, "log-rotate-size", "0", 0, "start a new log file at this size; 0: never")
 	s.Duration(&l.Sink.Rotation.Age, "log-rotate-age", "0", "start a new log file at this age; 0: never")

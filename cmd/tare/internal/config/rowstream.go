@@ -37,7 +37,7 @@ type Rowstream struct {
 func NewRowstream() *Rowstream {
 	c := &Rowstream{}
 	s := newSet("rowstream", &c.ConfigFile)
-	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port; required; with SELECT, and REPLICATION SLAVE and REPLICATION CLIENT for --follow; clients can read all that it can")
+	s.Control(&c.From, "from", "account on the source: mysql://user:password@host:port, with SELECT, for --follow REPLICATION SLAVE and REPLICATION CLIENT; clients can read all that it can; required")
 	tlsMode(s, &c.FromTLS, "from-tls", "TLS towards --from")
 	c.FromKey.declare(s, "from")
 	s.String(&c.FromCA, "from-ca", "file", "", "CA certificates (PEM) of --from; the system's when empty")
@@ -52,7 +52,7 @@ func NewRowstream() *Rowstream {
 	s.Int(&c.Service.MaxSnapshots, "max-snapshots", "16", 1, "concurrent snapshots; a copy uses one")
 	s.Int(&c.Service.MaxWorkers, "max-workers", "64", 1, "workers, and so connections to --from, that one snapshot may have")
 	s.Int(&c.Service.MaxFollows, "max-follows", "16", 1, "concurrent change streams; a copy with --follow uses one")
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long open snapshots may continue after SIGTERM")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "time for open snapshots after SIGTERM")
 	s.in("")
 	s.String(&c.DataDir, "data-dir", "dir", "", "directory for the query log's sequence file; when empty rowstream in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	c.HTTPAccess.declare(s)

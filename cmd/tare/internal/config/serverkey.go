@@ -17,8 +17,8 @@ type ServerKey struct {
 // declare adds the options to a section. Their names begin with prefix, that of the server's option.
 func (k *ServerKey) declare(s *Set, prefix string) {
 	k.prefix = prefix
-	s.String(&k.file, prefix+"-public-key", "file", "", "RSA public key of --"+prefix+" (PEM), to encrypt passwords without TLS")
-	s.Bool(&k.request, prefix+"-get-public-key", "encrypt passwords without TLS by the key that the server of --"+prefix+" presents: an impostor gets them")
+	s.String(&k.file, prefix+"-public-key", "file", "", "RSA public key of --"+prefix+" (PEM) for passwords without TLS")
+	s.Bool(&k.request, prefix+"-get-public-key", "send passwords without TLS by the key that --"+prefix+" presents: an impostor gets them")
 }
 
 // validate reports options that contradict each other.

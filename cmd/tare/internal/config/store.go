@@ -65,7 +65,7 @@ func NewStore() *Store {
 	}, parseNames, func(names []string) string { return strings.Join(names, ",") })
 	declare(s, &c.Gateway.Shard, Option{
 		Name: "shard", Kind: "i/n", Default: "1/1",
-		Help: "part of the blocks to serve if n processes share a bucket",
+		Help: "part of the blocks, if n processes share a bucket",
 	}, blocksync.ParseShard, blocksync.Shard.String)
 	const timeKind = "time"
 	declare(s, &c.Gateway.Times.Min, Option{
@@ -74,21 +74,21 @@ func NewStore() *Store {
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
 	declare(s, &c.Gateway.Times.Max, Option{
 		Name: "max-time", Kind: timeKind,
-		Help: "serve no samples after this time, in the same form; all when empty",
+		Help: "serve no samples after this time; all when empty",
 	}, blocksync.ParseTimeBound, blocksync.TimeBound.String)
-	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one for each process; when empty store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
+	s.String(&c.DataDir, "data-dir", "dir", "", "directory for index headers and the query log's sequence file, one per process; when empty store in $STATE_DIRECTORY, $XDG_STATE_HOME/tare or ~/.local/state/tare")
 	s.in("Memory and limits")
 	declareBytes(s, &c.QueryBytes, "query-bytes", "256MiB", 4<<20, "memory limit of one query: postings, series, chunks, values, samples and the response")
-	declareBytes(s, &c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries; others queue; label and series requests have another 1/16")
+	declareBytes(s, &c.ProcessBytes, "process-bytes", "1GiB", 4<<20, "memory limit of all queries, others queue; label and series requests have another 1/16")
 	declareBytes(s, &c.IndexCacheBytes, "index-cache-bytes", "256MiB", 1<<20, "memory for pages of block indexes")
 	c.DiskCache.declare(s, "")
 	c.Memcached.declare(s, "")
 	declareBytes(s, &c.ResponseBytes, "response-bytes", "128MiB", 1<<20, "memory for encoded responses that wait for clients, a quarter for each")
 	declareBytes(s, &c.MemoryLimit, "memory-limit", "0", 0, "soft memory limit (GOMEMLIMIT takes precedence); 0: the sum of the budgets and 192MiB")
-	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits for each tenant, or client of a bucket without tenants; re-read on SIGHUP")
+	s.String(&c.TenantLimits, "tenant-limits", "file", "", "YAML file with limits per tenant, or client of a bucket without tenants; re-read on SIGHUP")
 	s.Int(&c.MaxSeries, "max-series", "0", 0, "series limit of one query; 0: limited only by --query-bytes")
 	s.Int(&c.MaxChunks, "max-chunks", "0", 0, "chunk limit of one query; 0: limited only by --query-bytes")
-	s.Int(&c.API.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query in memory, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
+	s.Int(&c.API.MaxSamples, "max-samples", "50000000", 0, "sample limit of one PromQL query, as in Prometheus; half of --query-bytes, at 16 bytes each, limits it too; 0: only that")
 	s.Duration(&c.API.Timeout, "query-timeout", "2m", "time limit of one query, queueing included")
 	s.Duration(&c.API.LookbackDelta, "lookback-delta", "5m", "lookback of PromQL for the latest sample")
 	s.in("Bucket")
@@ -102,14 +102,14 @@ func NewStore() *Store {
 		Name: "enable-feature", Kind: "names",
 		Help: "comma-separated features of PromQL, as in Prometheus: " + strings.Join(promapi.FeatureNames(), ", "),
 	}, parseFeatures, promapi.Features.String)
-	Enum(s, &c.Gateway.Partial, "partial", "queries over blocks that are not served (damaged, of another shard or time range): warn in the result, or deny",
+	Enum(s, &c.Gateway.Partial, "partial", "queries over blocks that are not served (damaged, of another shard or time range): warn, or deny",
 		storegateway.PartialWarn, storegateway.PartialDeny)
 	s.in("Bucket")
-	s.Bool(&c.Gateway.EagerHeaders, "eager-headers", "load all index headers before serving, not with the first query")
+	s.Bool(&c.Gateway.EagerHeaders, "eager-headers", "load all index headers before serving")
 	s.Duration(&c.Gateway.HeaderIdle, "header-idle", "1h", "unload an index header unused for this long")
 	s.traces(&c.TracesURL)
 	s.in("Memory and limits")
-	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "how long running queries may continue after SIGTERM")
+	s.Duration(&c.DrainTimeout, "drain-timeout", "30s", "time for running queries after SIGTERM")
 	s.in("Access by gRPC")
 	s.String(&c.GRPCCert, "grpc-tls-cert", "file", "", "certificate for queriers (PEM); required when --grpc is not loopback; read again for each connection")
 	s.String(&c.GRPCKey, "grpc-tls-key", "file", "", "key of --grpc-tls-cert (PEM)")

@@ -9,7 +9,7 @@ import (
 func (s *Set) traces(p *string) {
 	declare(s, p, Option{
 		Name: "traces-otlp", Kind: "url", Group: "Diagnostics",
-		Help: "send a span of each HTTP or gRPC request by OTLP over HTTP, to /v1/traces below this URL, such as http://127.0.0.1:4318; sampling and headers by OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_HEADERS",
+		Help: "send a span of each HTTP or gRPC request by OTLP to /v1/traces below this URL, such as http://127.0.0.1:4318; sampling and headers by OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_HEADERS",
 	}, parseTracesURL, formatString)
 }
 

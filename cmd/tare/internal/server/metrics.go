@@ -85,14 +85,14 @@ func NewQueryLogCollector(log *querylog.Logger) prometheus.Collector {
 	}
 	return &queryLogCollector{
 		log: log,
-		records: desc("records_total", "Records by outcome per sink; offered is the sum of the other outcomes and the queue. "+
+		records: desc("records_total", "Records by outcome; offered is the sum of the others and the queue. "+
 			"Sinks are file paths, ring, and http for all readers.", "sink", "outcome"),
 		bytes:       desc("bytes_total", "Bytes written to a sink.", "sink"),
 		queued:      desc("queued_bytes", "Memory queued for a sink; for the ring, its size.", "sink"),
 		readers:     desc("readers", "Clients reading /debug/querylog."),
 		seq:         desc("seq", "Number of the last line of this process's run."),
-		held:        desc("held_records", "Records suppressed by the rate limit per digest until the digest's next line."),
-		unaccounted: desc("unaccounted_records_total", "Records suppressed by the rate limit per digest that no line counts."),
+		held:        desc("held_records", "Records suppressed by log-per-digest until the digest's next line."),
+		unaccounted: desc("unaccounted_records_total", "Records suppressed by log-per-digest that no line counts."),
 	}
 }
 
