@@ -27,17 +27,34 @@ var (
 type clientError struct {
 	errno mysqlwire.Errno
 	msg   string
+	state string // SQLSTATE of a server's error; "": that of errno
 
 	detail error // for the log only; nil if msg is complete
 	lost   bool  // the backend was lost during a login
 }
 
 func (e *clientError) Error() string {
-	s := fmt.Sprintf("%d (%s): %s", e.errno, e.errno.State(), e.msg)
+	s := fmt.Sprintf("%d (%s): %s", e.errno, e.sqlState(), e.msg)
 	if e.detail != nil {
 		s += " (" + e.detail.Error() + ")"
 	}
 	return s
+}
+
+// ofServer returns an error that a server has sent to the gateway.
+func ofServer(e *mysqlwire.Err) *clientError {
+	c := &clientError{errno: e.Number, msg: string(e.Message), state: e.Number.State()}
+	if e.HasState {
+		c.state = string(e.State[:])
+	}
+	return c
+}
+
+func (e *clientError) sqlState() string {
+	if e.state != "" {
+		return e.state
+	}
+	return e.errno.State()
 }
 
 var errClone = &clientError{errno: mysqlwire.ErrnoUnknownCommand, msg: "Tare does not relay COM_CLONE: name the server itself in CLONE INSTANCE FROM"}
@@ -50,6 +67,7 @@ const maxErrorText = 512
 func (x *relayer) sendError(seq uint8, e *clientError, withState bool) error {
 	p := mysqlwire.NewErr(e.errno, []byte(e.msg[:min(len(e.msg), maxErrorText)]))
 	p.HasState = withState
+	copy(p.State[:], e.sqlState())
 	x.errBuf = mysqlwire.OpenPacket(x.errBuf[:0])
 	x.errBuf = mysqlwire.ClosePacket(p.AppendTo(x.errBuf), 0, seq)
 	n, err := x.client.Write(x.errBuf)

@@ -400,7 +400,10 @@ func (x *executor) record(err error) {
 		r.ErrorNumber, r.Server = x.resp.Errno, x.modes.mode.Server().Kind
 		x.recordError()
 	case x.failed != nil:
-		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(x.failed.errno), x.failed.errno.State(), []byte(x.failed.msg)
+		r.ErrorNumber, r.SQLState, r.ErrorText = uint16(x.failed.errno), x.failed.sqlState(), []byte(x.failed.msg)
+		if x.failed.state != "" {
+			r.ErrorOwn, r.Server = false, x.modes.mode.Server().Kind
+		}
 	case err != nil:
 		r.ErrorNumber, r.SQLState = uint16(mysqlwire.ErrnoNetWrite), mysqlwire.ErrnoNetWrite.State()
 		r.ErrorText = []byte(err.Error())

@@ -104,7 +104,7 @@ func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clien
 				if err != nil {
 					return 0, nil, err
 				}
-				return 0, &clientError{errno: failed.Number, msg: string(failed.Message)}, nil
+				return 0, ofServer(failed), nil
 			}
 		}
 		n, ev, err := r.Scan(x.backend.Buffered())

@@ -41,7 +41,11 @@ func (s *session) startShared() (done bool, err error) {
 		s.statements.close(s.msg.body)
 	case cmd == mysqlwire.ComStmtSendLongData && st == nil:
 	default:
-		if refused, err = s.borrow(); refused == nil || err != nil {
+		if refused, err = s.borrow(); refused != nil && refused.errno == mysqlwire.ErrnoUnknownDatabase && err == nil {
+			s.modes.reportSchema(nil) // another client has dropped it
+			refused, err = s.borrow()
+		}
+		if refused == nil || err != nil {
 			return false, err
 		}
 		if cmd == mysqlwire.ComStmtSendLongData { // has no response
@@ -108,7 +112,9 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 			add(mysqlwire.ComQuery, []byte(c.login.restore))
 		}
 	}
+	initDB := -1
 	if s.modes.schema != c.schema {
+		initDB = commands
 		add(mysqlwire.ComInitDB, []byte(s.modes.schema))
 	}
 	i := 0
@@ -127,7 +133,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	}
 	s.internal = true
 	defer func() { s.internal = false }()
-	var failed *mysqlwire.Err
+	var failed *clientError
 	lost := func(err error) (again bool, _ error) {
 		if !errors.Is(err, errBackendGone) {
 			return false, err
@@ -136,14 +142,16 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 		s.discardShared()
 		return true, nil
 	}
-	for range commands - 1 {
+	for i := range commands - 1 {
 		e, err := s.skipInternal()
 		if err != nil {
 			again, err = lost(err)
 			return again, nil, err
 		}
-		if failed == nil {
-			failed = e
+		if failed == nil && e != nil {
+			if failed = ofServer(e); i != initDB { // of an earlier statement of the client's
+				failed.msg = "Tare could not bring another connection into the state of this session: " + failed.msg
+			}
 		}
 	}
 	row, status, err := s.readInternalRow(s.fillBackend)
@@ -153,7 +161,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 		return again, nil, err
 	case failed != nil:
 		s.discardShared()
-		return false, &clientError{errno: failed.Number, msg: "Tare could not bring another connection into the state of this session: " + string(failed.Message)}, nil
+		return false, failed, nil
 	case row == nil:
 		s.discardShared()
 		return false, &clientError{errno: mysqlwire.ErrnoUnknown, msg: "Tare could not read the state of a connection to its backend"}, nil
@@ -397,25 +405,33 @@ func (x *executor) beforeShared() (*clientError, error) {
 	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) {
 		return nil, nil
 	}
-	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) {
+	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) { // a SET before it would remove what it reads
+		if others := readsInsertID &^ sqlplan.EffectLastResult; !effects.Any(others) && !x.mentions("INSERT_ID", "IDENTITY") {
+			return nil, nil
+		}
 		return errPreviousLost, nil
 	}
 	return nil, x.bringInsertID()
 }
 
-// readsPrevious reports whether the current statement may read what the server keeps of the statement before, other than
-// LAST_INSERT_ID(); warnings: also its warnings.
-func (x *executor) readsPrevious(warnings bool) bool {
+// mentions reports whether the text of the current statement contains one of the words.
+func (x *executor) mentions(words ...string) bool {
 	text := x.rec.Text
 	if len(text) == 0 {
 		text = x.rec.Normalized
 	}
-	for _, word := range [...]string{"ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS"} {
+	for _, word := range words {
 		if contains(text, word) {
 			return true
 		}
 	}
-	return warnings && (contains(text, "WARNING") || contains(text, "ERROR"))
+	return false
+}
+
+// readsPrevious reports whether the current statement may read what the server keeps of the statement before, other than
+// LAST_INSERT_ID(); warnings: also its warnings.
+func (x *executor) readsPrevious(warnings bool) bool {
+	return x.mentions("ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS") || warnings && x.mentions("WARNING", "ERROR")
 }
 
 // bringInsertID sets LAST_INSERT_ID() of the connection.
