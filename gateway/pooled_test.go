@@ -433,3 +433,21 @@ func TestSelectLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestSetsAfterReset: a SET that the session before has executed too is executed again if the connection is reset.
+func TestSetsAfterReset(t *testing.T) {
+	s := testmysql.Start(t)
+	must(t, s.Exec("create database d1"))
+	r := startPooled(t, s, 1, nil)
+	a, b := dialPooled(t, r.addr, "d1", nil), dialPooled(t, r.addr, "d1", nil)
+	must(t, a.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+	for _, c := range []*mysqlconn.Client{b, a} {
+		one(t, c, "USE d1")
+		one(t, c, "SET sql_mode = 'ANSI_QUOTES'")
+	}
+	for i, c := range []*mysqlconn.Client{b, a, b} {
+		if got := one(t, c, "SELECT @@sql_mode"); got[0] != "ANSI_QUOTES" {
+			t.Errorf("%d: %q", i, got)
+		}
+	}
+}
