@@ -171,7 +171,7 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 e2e: export INVARIANTS := $(INVARIANTS)
 e2e: export MANYBLOCKS := $(MANYBLOCKS)
 e2e: export RELEASED := $(RELEASED)
-e2e: mariadb suites ## run the binary under real clients, drivers and sysbench, and long tests: STAGES (all) of .ci/e2e.stages; resumes in bin/stages
+e2e: mariadb suites ## run the binary under real clients, drivers and sysbench, and long tests: STAGES (all) of .ci/e2e.stages, STAGEJOBS (1) at a time; resumes in bin/stages
 	.ci/stages .ci/e2e.stages $(STAGES)
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.

@@ -68,6 +68,7 @@ func TestCutoverFrozen(t *testing.T) {
 		opts []testmysql.Option
 	}{{"MariaDB", nil}, {"MySQL", []testmysql.Option{testmysql.WithMySQL()}}} {
 		t.Run(product.name, func(t *testing.T) {
+			t.Parallel()
 			opts := append(product.opts, testmysql.WithBinlog(),
 				testmysql.WithSetup("create user if not exists copier identified by '"+testmysql.Password+"'", "grant all on *.* to copier"))
 			servers := []*testmysql.Server{testmysql.StartOrSkip(t, opts...), testmysql.StartOrSkip(t, opts...)}

@@ -273,38 +273,39 @@ const (
 // server that is unreachable at the login has another error: the gateway's. The table is in ENDS.md.
 func TestEnds(t *testing.T) {
 	clients := endsClients(t)
-	cells := make(map[string]map[string]string) // by client and scenario, then by server
-	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
-		s := &endsServer{Server: testmysql.StartOrSkip(t, opts...)}
-		connector, err := mysql.NewConnector(s.Config(testmysql.RootUser))
-		must(t, err)
-		s.control = sql.OpenDB(connector)
-		defer s.control.Close()
-		s.cache(t)
-		p := startTare(t, s.Addr)
-		for _, c := range clients {
-			for _, scenario := range endsScenarios {
-				key := c.name + "/" + scenario
-				t.Run(strings.Join([]string{name, strings.ReplaceAll(c.name, "/", "-"), scenario}, "/"), func(t *testing.T) {
-					if cells[key] == nil {
-						cells[key] = make(map[string]string)
-					}
-					cells[key][name] = s.compare(t, c, scenario, p)
-				})
+	onMariaDB, onMySQL := make(map[string]string), make(map[string]string) // cells by client and scenario
+	run := func(cells map[string]string, opts ...testmysql.Option) func(*testing.T) {
+		return func(t *testing.T) {
+			s := &endsServer{Server: testmysql.StartOrSkip(t, opts...)}
+			connector, err := mysql.NewConnector(s.Config(testmysql.RootUser))
+			must(t, err)
+			s.control = sql.OpenDB(connector)
+			defer s.control.Close()
+			s.cache(t)
+			p := startTare(t, s.Addr)
+			for _, c := range clients {
+				for _, scenario := range endsScenarios {
+					t.Run(strings.ReplaceAll(c.name, "/", "-")+"/"+scenario, func(t *testing.T) {
+						cells[c.name+"/"+scenario] = s.compare(t, c, scenario, p)
+					})
+				}
 			}
 		}
 	}
+	var servers sync.WaitGroup
+	servers.Go(func() { t.Run("MariaDB", run(onMariaDB)) })
+	servers.Go(func() { t.Run("MySQL", run(onMySQL, testmysql.WithMySQL())) })
+	servers.Wait() // no limit of its own: the test has one
 	table := fmt.Sprintf("| driver or pool | %s |\n|---|%s\n", strings.Join(endsScenarios, " | "), strings.Repeat("---|", len(endsScenarios)))
 	for _, c := range clients {
 		row := []string{c.name}
 		for _, scenario := range endsScenarios {
-			of := cells[c.name+"/"+scenario]
-			if of["MariaDB"] == "" || of["MySQL"] == "" {
+			cell, other := onMariaDB[c.name+"/"+scenario], onMySQL[c.name+"/"+scenario]
+			if cell == "" || other == "" {
 				t.Skip("a part of the table was run") // by a pattern of -run, or it failed
 			}
-			cell := of["MariaDB"]
-			if cell != of["MySQL"] {
-				cell = "MariaDB: " + cell + "; MySQL: " + of["MySQL"]
+			if cell != other {
+				cell = "MariaDB: " + cell + "; MySQL: " + other
 			}
 			row = append(row, cell)
 		}
