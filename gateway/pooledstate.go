@@ -106,6 +106,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	}
 	if full {
 		c.statements.Clear()
+		from = 0
 		add(mysqlwire.ComResetConnection, nil)
 		add(mysqlwire.ComQuery, []byte(trackState()))
 		if c.login.restore != "" && !s.carried.wasReset {
