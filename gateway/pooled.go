@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,8 @@ type userPool struct {
 type lender struct {
 	srv    *Server
 	keeper *netloop.Task
+	part   pool.Limits // of a user's connections
+	placed *placement
 	none   *mysqlconn.Conn // the backend's connection of a session that has none
 	served chan struct{}   // closed at the keeper's end
 	stop   atomic.Bool
@@ -117,8 +120,11 @@ func (s *Server) startLenders() (lenders, error) {
 		return nil, errors.New("shared connections need event loops, which this platform does not have, or which were switched off")
 	}
 	all := make(lenders, loops)
+	o, placed := s.opts.Pool, &placement{sessions: make(map[string][]int), all: make([]int, loops)}
 	for i := range all {
-		l := &lender{srv: s, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
+		part := func(n int) int { return n/loops + min(1, max(n%loops-i, 0)) }
+		limits := pool.Limits{Max: part(o.Max), Min: part(o.Min), Lifetime: o.Lifetime, IdleAge: o.IdleAge}
+		l := &lender{srv: s, part: limits, placed: placed, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
 		all[i] = l
 		started := make(chan struct{})
 		if err := s.loops.GoAmong(i, 1, func(t *netloop.Task) { l.keeper = t; close(started); l.keep(t) }, func(*netloop.Conn) {}); err != nil {
@@ -168,19 +174,57 @@ func (all lenders) of(number int, user string) *userPool {
 	if p := l.pools[user]; p != nil {
 		return p
 	}
-	o := l.srv.opts.Pool
 	p := &userPool{lender: l, user: user, logins: make(map[class]*loginState)}
-	part := func(n int) int { return n/len(all) + min(1, max(n%len(all)-number, 0)) }
-	p.Limits = pool.Limits{Max: part(o.Max), Min: part(o.Min), Lifetime: o.Lifetime, IdleAge: o.IdleAge}
+	p.Limits = l.part
 	l.mu.Lock()
 	l.pools[user] = p
 	l.mu.Unlock()
 	return p
 }
 
+// A placement counts sessions by their loop.
+type placement struct {
+	mu       sync.Mutex
+	sessions map[string][]int // of a user
+	all      []int
+}
+
+// place chooses the loop of a new session of a user: the one on which the fewest of them share one connection.
+func (all lenders) place(user string) (number int) {
+	p := all[0].placed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.sessions[user]
+	if n == nil {
+		n = make([]int, len(all))
+		p.sessions[user] = n
+	}
+	for i := 1; i < len(n); i++ {
+		a, b := n[i]*all[number].part.Max, n[number]*all[i].part.Max
+		if a < b || a == b && p.all[i] < p.all[number] {
+			number = i
+		}
+	}
+	n[number]++
+	p.all[number]++
+	return number
+}
+
+// left records the end of a session.
+func (p *placement) left(user string, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[number]--
+	n := p.sessions[user]
+	if n[number]--; slices.Max(n) == 0 {
+		delete(p.sessions, user)
+	}
+}
+
 // A lease is a session's part in the sharing of connections.
 type lease struct {
 	pool   *userPool // nil: the session has a connection of its own
+	loop   int
 	shared *pool.Conn[class, *sharedConn]
 	waiter pool.Waiter[class, *sharedConn]
 
@@ -245,51 +289,71 @@ func (s *session) class() class {
 
 // joinPool makes the session one that shares connections.
 func (s *session) joinPool(t *netloop.Task) {
-	number, _ := t.Loop()
-	s.lease.pool = s.srv.lenders.of(number, s.modes.user)
+	s.lease.loop, _ = t.Loop()
+	s.lease.pool = s.srv.lenders.of(s.lease.loop, s.modes.user)
 	s.lease.waiter.Owner = s
 	s.statements.moved = true
 	s.setBackend(s.lease.pool.lender.none)
 }
 
+// maxLost is how many connections in a row the backend may close before a command of a client fails.
+const maxLost = 3
+
 // borrow gives the session a connection in its state. The error ends the session; refused does not.
 func (s *session) borrow() (refused *clientError, err error) {
+	if refused, err = s.obtain(); refused != nil || err != nil {
+		return refused, err
+	}
 	p := s.lease.pool
-	w := &s.lease.waiter
-	for {
-		w.Class = s.class()
-		p.Ask(w)
-		if w.Grant == pool.GrantNone {
-			if refused, err := s.awaitGrant(); refused != nil || err != nil {
-				return refused, err
-			}
-		}
-		c := w.Conn
-		w.Conn = nil
-		if c != nil {
-			p.lender.keeper.Give(onLoop(c.Value.conn), s.task)
-		}
-		if w.Grant == pool.GrantUse {
-			if !onLoop(c.Value.conn).Silent() {
-				p.lender.closeConn(c.Value)
-				p.Drop()
-				continue
-			}
-			s.hold(c)
-		} else {
-			if c != nil {
-				p.lender.closeConn(c.Value)
-			}
-			if refused := s.openShared(); refused != nil {
-				p.Failed()
-				return refused, nil
-			}
-		}
+	for lost := 1; ; lost++ {
 		again, refused, err := s.bring()
 		if !again {
 			return refused, err
 		}
+		if lost == maxLost {
+			refused = s.poolError(errLost)
+		} else {
+			refused = s.openShared() // in its place
+		}
+		if refused != nil {
+			p.Failed()
+			return refused, nil
+		}
 	}
+}
+
+// errLost reports that the backend does not keep connections open.
+var errLost = fmt.Errorf("the backend closed %d connections in a row before a statement could be sent", maxLost)
+
+// obtain gives the session a connection of its class.
+func (s *session) obtain() (refused *clientError, err error) {
+	p, w := s.lease.pool, &s.lease.waiter
+	w.Class = s.class()
+	p.Ask(w)
+	if w.Grant == pool.GrantNone {
+		if refused, err := s.awaitGrant(); refused != nil || err != nil {
+			return refused, err
+		}
+	}
+	c := w.Conn
+	w.Conn = nil
+	if c != nil {
+		p.lender.keeper.Give(onLoop(c.Value.conn), s.task)
+	}
+	if w.Grant == pool.GrantUse {
+		if onLoop(c.Value.conn).Silent() {
+			s.hold(c)
+			return nil, nil
+		}
+		p.Closed.Add(1) // another one is opened in its place
+	}
+	if c != nil {
+		p.lender.closeConn(c.Value)
+	}
+	if refused = s.openShared(); refused != nil {
+		p.Failed()
+	}
+	return refused, nil
 }
 
 // awaitGrant waits in the queue.
@@ -311,8 +375,7 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 			refused = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress"}
 		case !time.Now().Before(limit):
 			p.TimedOut.Add(1)
-			refused = &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
-				"Tare has no connection for user '%s': all %d of its pool were in use for %v (options pool-max and pool-wait)", p.user, p.Max, wait)}
+			refused = s.noneFree(wait)
 		default:
 			s.task.Pause(limit)
 			continue
@@ -326,6 +389,18 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 		break // granted at the same time
 	}
 	return nil, nil
+}
+
+// noneFree returns the error of a command that has waited too long.
+func (s *session) noneFree(wait time.Duration) *clientError {
+	p := s.lease.pool
+	most, loops := s.srv.opts.Pool.Max, len(s.srv.lenders)
+	which := fmt.Sprintf("all %d of its pool were in use for %v", most, wait)
+	if loops > 1 {
+		which = fmt.Sprintf("all that this client may use were in use for %v: %d of %d, which %d event loops divide", wait, p.Max, most, loops)
+	}
+	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
+		"Tare has no connection for user '%s': %s (options pool-max and pool-wait)", p.user, which)}
 }
 
 // hold makes a connection the session's, until giveBack or discard.
@@ -418,12 +493,18 @@ func (s *session) discardShared() {
 	if s.lease.shared == nil {
 		return
 	}
+	s.closeShared()
+	s.lease.pool.Failed()
+}
+
+// closeShared closes the session's connection. Its room in the pool stays the session's: for another one, or for Failed.
+func (s *session) closeShared() {
 	c := s.lease.shared.Value
 	s.backend.Discard(len(s.backend.Buffered()))
 	s.returnBuffers()
 	s.leave()
 	s.lease.pool.lender.closeConn(c)
-	s.lease.pool.Drop()
+	s.lease.pool.Closed.Add(1)
 }
 
 // shareBackend gives the connection a read buffer of the loop, unless it has its own.

@@ -71,13 +71,17 @@ func (s *session) resetShared() error {
 	resp := s.resp
 	again, refused, err := s.bring()
 	s.resp = resp
+	if again {
+		s.lease.pool.Failed()
+	}
 	if refused != nil || again { // the next command gets another connection
 		return nil
 	}
 	return err
 }
 
-// bring brings the session's connection into its state. again: the connection was of no use, and another one is required.
+// bring brings the session's connection into its state. again: the connection was of no use and is
+// closed, and another one is required in its place.
 func (s *session) bring() (again bool, refused *clientError, err error) {
 	l := &s.lease
 	c := l.shared.Value
@@ -88,7 +92,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	from, full := s.carried.sets.after(&c.sets)
 	full = full || c.stale || c.wasReset != s.carried.wasReset
 	if full && !c.login.resets && !s.carried.wasReset {
-		s.discardShared()
+		s.closeShared()
 		return true, nil, nil
 	}
 	l.scratch = l.scratch[:0]
@@ -129,7 +133,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	c.stale = true // until the end
 	s.resp.Begin(s.msg.cmd, s.caps, s.msg.seq+1)
 	if _, err := s.backend.Write(l.scratch); err != nil {
-		s.discardShared()
+		s.closeShared()
 		return true, nil, nil // nothing of the client's was sent
 	}
 	s.internal = true
@@ -140,7 +144,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 			return false, err
 		}
 		s.failed = nil // nothing of the client's was sent: another connection serves it
-		s.discardShared()
+		s.closeShared()
 		return true, nil
 	}
 	for i := range commands - 1 {

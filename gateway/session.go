@@ -64,7 +64,10 @@ func (s *session) logIn(ctx context.Context) (served bool) {
 	s.srv.loggedIn(s)
 	var err error
 	if s.pooled {
-		err = s.srv.loops.GoAmong(0, len(s.srv.lenders), s.serve, s.hungUp, onLoop(s.client))
+		number := s.srv.lenders.place(s.modes.user)
+		if err = s.srv.loops.GoAmong(number, 1, s.serve, s.hungUp, onLoop(s.client)); err != nil {
+			s.srv.lenders[number].placed.left(s.modes.user, number)
+		}
 	} else {
 		s.backend.DropWriteBuffer()
 		err = s.srv.loops.Go(s.serve, s.hungUp, onLoop(s.client), onLoop(s.backend))
@@ -116,6 +119,7 @@ func (s *session) close() {
 	if s.lease.pool != nil {
 		s.lease.pool.Cancel(&s.lease.waiter) // after a panic
 		s.discardShared()
+		s.lease.pool.lender.placed.left(s.lease.pool.user, s.lease.loop)
 		s.setBackend(nil)
 	}
 	s.releaseBuffers()
