@@ -22,10 +22,9 @@ type markerService struct {
 	store *markers.Store
 }
 
-// openMarkers opens the events, with the file of earlier processes if there is a data directory. Each new
-// event is passed to added.
-func openMarkers(s *server.Server, added func(markers.Marker)) (*markerService, error) {
-	o := markers.Options{Path: s.Data.File(markersName), NoTexts: s.Options.Server.Log.Redact == querylog.RedactAll, Added: added, Log: s.Log}
+// openMarkers opens the events, with the file of earlier processes if there is a data directory. It completes the options.
+func openMarkers(s *server.Server, o markers.Options) (*markerService, error) {
+	o.Path, o.NoTexts, o.Log = s.Data.File(markersName), s.Options.Server.Log.Redact == querylog.RedactAll, s.Log
 	if s.Data != nil {
 		o.State = s.Data.State
 	}

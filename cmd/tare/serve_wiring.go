@@ -25,6 +25,7 @@ import (
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/internal/history/explain"
+	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
@@ -221,7 +222,7 @@ func (s *service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cfg.HTTP != "" {
-		if s.markers, err = openMarkers(s.Server, s.schemaChanged); err != nil {
+		if s.markers, err = openMarkers(s.Server, markers.Options{Added: s.schemaChanged}); err != nil {
 			return err
 		}
 		s.options.Observers = append(s.options.Observers, s.markers.store)

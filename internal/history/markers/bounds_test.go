@@ -479,6 +479,28 @@ func TestFileGrowth(t *testing.T) {
 	}
 }
 
+// TestSmallerBound reopens a file that is more than sixteen times as large as the new bound: the newest markers are kept.
+func TestSmallerBound(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Path: filepath.Join(dir, "events.log"), State: localstate.Open(dir, nil, discard()), Bytes: MinBytes}
+	s := open(t, o)
+	for i := range 600 {
+		s.Add(Marker{Kind: "deploy", Title: fmt.Sprint(i), Text: strings.Repeat("x", 50)})
+	}
+	must(t, s.Close())
+	o.Bytes = 2000
+	info, err := os.Stat(o.Path)
+	must(t, err)
+	if info.Size() <= 16*o.Bytes {
+		t.Fatalf("the file has %d bytes alone", info.Size())
+	}
+	small := open(t, o)
+	all := small.Between(time.Time{}, time.Now().Add(time.Hour), 1000)
+	if len(o.State.Losses()) != 0 || small.HeapBytes() > o.Bytes || len(all) == 0 || all[len(all)-1].Title != "599" {
+		t.Errorf("%+v, %d bytes, %d markers", o.State.Losses(), small.HeapBytes(), len(all))
+	}
+}
+
 // TestFileFails has each failure of the file: it is reported, and markers are kept in memory.
 func TestFileFails(t *testing.T) {
 	unencodable := Marker{ID: 1, Kind: "deploy", Title: "x", Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}

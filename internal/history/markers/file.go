@@ -43,6 +43,9 @@ func (s *Store) open() []Marker {
 	return all
 }
 
+// maxFile is the size of the largest file that is read, whatever the bound: one that was written with MaxBytes has less.
+const maxFile = 3 * MaxBytes
+
 // read parses the file.
 func (s *Store) read() ([]Marker, error) {
 	if !localstate.IsFile(s.opts.Path) {
@@ -56,12 +59,12 @@ func (s *Store) read() ([]Marker, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 16*s.opts.Bytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(text)) > 16*s.opts.Bytes {
-		return nil, fmt.Errorf("more than %d bytes", 16*s.opts.Bytes)
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
 	}
 	return parse(text)
 }

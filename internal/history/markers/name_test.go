@@ -119,7 +119,7 @@ func TestBetweenOrder(t *testing.T) {
 
 // TestFileUnreadable has the file not read at the start: it is set aside with the reason.
 func TestFileUnreadable(t *testing.T) {
-	for name, text := range map[string]string{"header: no checksum": "\n", "more than 65536 bytes": strings.Repeat("x", 16*4096+1)} {
+	for name, text := range map[string]string{"header: no checksum": "\n", "more than 25165824 bytes": strings.Repeat("x", maxFile+1)} {
 		dir := t.TempDir()
 		o := Options{Path: filepath.Join(dir, "events.log"), State: localstate.Open(dir, nil, discard()), Bytes: 4096}
 		must(t, os.WriteFile(o.Path, []byte(text), 0o600))

@@ -17,7 +17,7 @@ import (
 // Options configures a Store.
 type Options struct {
 	// Bytes bounds the markers in memory, and the file to twice that size; 0: DefaultBytes. The oldest are
-	// removed.
+	// removed, also those of a file that was written with another bound.
 	Bytes int64
 
 	// Path is the file; "" keeps markers only in memory. State sets a damaged file aside.
@@ -33,8 +33,12 @@ type Options struct {
 	Log *slog.Logger     // required
 }
 
-// DefaultBytes is the default bound of a Store: some thousand markers.
-const DefaultBytes = 1 << 20
+// Bounds of a Store's Options.Bytes: some thousand markers by default.
+const (
+	DefaultBytes = 1 << 20
+	MinBytes     = 64 << 10
+	MaxBytes     = 8 << 20
+)
 
 const (
 	maxTitle = 200
