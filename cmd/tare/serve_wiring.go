@@ -25,7 +25,6 @@ import (
 	"github.com/taredb/tare/internal/connlimit"
 	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/internal/history/explain"
-	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
@@ -222,7 +221,8 @@ func (s *service) Open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cfg.HTTP != "" {
-		if s.markers, err = openMarkers(s.Server, markers.Options{Added: s.schemaChanged}); err != nil {
+		s.cfg.Events.Added = s.schemaChanged
+		if s.markers, err = openMarkers(s.Server, s.cfg.Events); err != nil {
 			return err
 		}
 		s.options.Observers = append(s.options.Observers, s.markers.store)

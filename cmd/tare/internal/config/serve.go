@@ -10,6 +10,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/history/calls"
+	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
@@ -47,7 +48,8 @@ type Serve struct {
 	CopiesKey       ServerKey
 
 	PlanCacheBytes   Bytes
-	CallSampleBytes  Bytes // 0: no sample
+	CallSampleBytes  Bytes           // 0: no sample
+	Events           markers.Options `json:"-"` // of which Bytes is an option
 	TagLabels        []string
 	TagValues        int
 	ReturnIdleMemory time.Duration // 0: never
@@ -132,6 +134,7 @@ func NewServe() *Serve {
 	declareBytes(s, &c.Gateway.StatementMemory, "statement-memory", "1MiB", 16<<10, "statements up to this size are buffered; longer ones stream")
 	s.in("Pages")
 	declareBytes(s, &c.CallSampleBytes, "call-sample-bytes", "8MiB", 0, "memory for a sample of recent calls, of about half an hour with 8MiB; 0: none")
+	declareBytesUpTo(s, &c.Events.Bytes, "events-bytes", "1MiB", markers.MinBytes, markers.MaxBytes, "memory for events, and twice as much in --data-dir; the oldest are removed")
 	s.Lines(&c.TagLabels, "tag-labels", "key", "sqlcommenter tag whose values become labels of tare_tag_queries_total in /metrics and the history; up to 8 times")
 	s.IntUpTo(&c.TagValues, "tag-values", "100", 1, calls.MaxTagValues, "values of each of --tag-labels; further ones count as \"other\"")
 	s.in("Limits of connections")
@@ -170,7 +173,7 @@ func NewServe() *Serve {
 func (c *Serve) need(s *Set) {
 	set := func(u *ControlURL) func() bool { return func() bool { return u.Addr != "" } }
 	s.need("without --control", set(&c.Control), "explain", "server-counts", "control-tls")
-	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "tag-labels", "traces-otlp")
+	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "events-bytes", "tag-labels", "traces-otlp")
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
 	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-max", "pool-min", "pool-statements", "pool-lifetime", "pool-idle", "pool-wait")
