@@ -27,16 +27,12 @@ serve:
   backend: mysql://db.internal:3306
   log-file: /var/log/tare/query.log
   log-slower-than: 100ms
-  rules:
-    - name: no drops by the application
-      action: block
-      types: [ddl]
-      users: [app]
-      message: schema changes go through the migration account
+  rules: # see docs/tasks/block-statements.md
+    - {name: no drops by the application, action: block, types: [ddl], users: [app]}
 ` + "```" + `
 
 - ` + "`tare config check FILE`" + ` reports all errors in a file, by line, without starting anything.
-- ` + "`tare config print`" + ` prints every value and its origin; ` + "`tare config print serve --listen :3316`" + ` includes these flags. ` + "`--json`" + ` prints
+- ` + "`tare config print`" + ` prints every value and its origin, with further arguments those of ` + "`serve --listen :3316`" + `; ` + "`--json`" + ` prints
   ` + "`" + `{"sections": [{"name", "options": [{"name", "kind", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
   ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place: `tare.yaml:3`, `TARE_LISTEN`, `--listen`" + `.
 - An unknown key, a key given twice or a second document is an error, as is an option that has no effect with the values of the

@@ -68,7 +68,7 @@ func TestMetricsPage(t *testing.T) {
 			if total := strings.HasSuffix(l.name, "_total"); total && l.kind != "counter" || !total && l.kind != "gauge" {
 				fmt.Fprintf(&page, ", %s", l.kind)
 			}
-			if l.labels != "" {
+			if l.help != "" && l.labels != "" {
 				fmt.Fprintf(&page, " by %s", l.labels)
 			}
 			if l.help != "" {
