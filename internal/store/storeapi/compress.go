@@ -12,8 +12,9 @@ import (
 )
 
 // A compressedStream compresses the messages of a call and writes them to its transport. gRPC would compress
-// them into memory of its own and not report when the transport has taken it; bytes in the API's buffers are
-// charged until then.
+// them into its own memory and not report when the transport has taken it; bytes in the API's buffers are
+// charged until then. An estimate could be charged while the call runs, but not returned after a failed call whose
+// client still reads (TestAbandonedCallsAreCharged).
 type compressedStream struct {
 	compressor encoding.Compressor
 	write      reflect.Value // the method Write of gRPC's transport stream
