@@ -188,6 +188,8 @@ func (x *executor) pass() error {
 	if x.plan.Type() == sqlplan.TypeKill && x.msg.cmd == mysqlwire.ComQuery {
 		err = x.kill()
 	} else {
+		x.lease.pinged = x.maySendPing()
+		x.lease.asks = x.lease.pinged
 		err = x.exchange()
 	}
 	if err == nil {

@@ -16,7 +16,13 @@ import (
 // consume.
 func (x *relayer) forward(t *longStatement) error {
 	if x.msg.whole {
-		if _, err := x.backend.Write(x.client.Buffered()[:x.msg.size]); err != nil {
+		b := x.client.Buffered()[:x.msg.size]
+		if x.lease.asks {
+			x.lease.asks, x.lease.asked = false, true
+			x.lease.scratch = append(append(x.lease.scratch[:0], b...), ping[:]...)
+			b = x.lease.scratch
+		}
+		if _, err := x.backend.Write(b); err != nil {
 			return x.writeFailed(err)
 		}
 		return nil

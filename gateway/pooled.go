@@ -240,6 +240,9 @@ type lease struct {
 	selected *string          // the default schema that it has reported for it; nil: none
 	unsure   bool             // a statement may have changed the session without a report: see confirm
 	digest   sqldigest.Digest // of that statement
+	asks     bool             // a COM_PING is to follow the statement: see maySendPing
+	asked    bool             // its response is next
+	pinged   bool             // one has followed the session's last statement
 	holds    atomic.Uint32    // kept, for other goroutines
 	scratch  []byte           // commands and packets under construction
 }
@@ -406,6 +409,7 @@ func (s *session) noneFree(wait time.Duration) *clientError {
 // hold makes a connection the session's, until giveBack or discard.
 func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
 	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
+	s.lease.asks, s.lease.asked, s.lease.pinged = false, false, false
 	conn := c.Value.conn
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)

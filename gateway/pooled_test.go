@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,32 +112,28 @@ func TestPooled(t *testing.T) {
 }
 
 // TestPooledAllocs is the allocation table of shared connections: two clients take turns on one.
-func TestPooledAllocs(t *testing.T) {
-	s := testmysql.Start(t)
+func TestPooledAllocs(t *testing.T) { bothServers(t, pooledAllocs) }
+
+func pooledAllocs(t *testing.T, s *testmysql.Server) {
 	must(t, s.Exec("create database shop", "create table shop.t (id int primary key, v int)", "insert into shop.t values (1, 2)"))
 	r := startPooled(t, s, 1, nil)
 	a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
-	command := testscript.Packets(0, mysqlwire.AppendQuery(nil, []byte("SELECT v FROM t WHERE id = 1"), a.Capabilities))
-	if _, err := a.Write(command); err != nil {
-		t.Fatal(err)
-	}
-	var want []byte
-	for resp := new(mysqlwire.Response); !resp.Done() || len(want) == 0; {
-		must(t, a.Fill())
-		resp.Begin(mysqlwire.ComQuery, a.Capabilities, 1)
-		if _, _, err := resp.Scan(a.Buffered()); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want[:0], a.Buffered()...)
-	}
-	a.Discard(len(want))
 	before := r.metric(t, "tare_pool_lent_total", testmysql.AppUser)
-	alloctest.Run(t, []alloctest.Case{{Name: "a statement on a connection of another client", Op: func() error {
-		if err := testscript.RoundTrip(a.Conn, command, want); err != nil {
-			return err
-		}
-		return testscript.RoundTrip(b.Conn, command, want)
-	}}})
+	for what, pair := range map[string][2]*mysqlconn.Client{
+		"a statement on a connection of another client": {a, b},
+		"a statement of an old client":                  {openDialogue(t, r.addr, basicCaps).Client, openDialogue(t, r.addr, basicCaps).Client},
+	} {
+		command := testscript.Packets(0, mysqlwire.AppendQuery(nil, []byte("SELECT v FROM shop.t WHERE id = 1"), pair[0].Capabilities))
+		w := &twin{worlds: [2]world{{"none", r.addr}}, clients: pair}
+		want, _, err := w.exchange(0, command[mysqlwire.HeaderLen:])
+		must(t, err)
+		alloctest.Run(t, []alloctest.Case{{Name: what, Op: func() error {
+			if err := testscript.RoundTrip(pair[0].Conn, command, want); err != nil {
+				return err
+			}
+			return testscript.RoundTrip(pair[1].Conn, command, want)
+		}}})
+	}
 	var executions [2][]byte
 	for i, c := range []*mysqlconn.Client{a, b} {
 		ok, err := c.Prepare(t.Context(), []byte("SELECT v FROM t WHERE id = ?"))
@@ -179,7 +174,7 @@ func TestPooledCapabilities(t *testing.T) {
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {
 		must(t, s.Exec("create database shop", "create table shop.t (id int primary key, v varchar(20))", "insert into shop.t values (1, 'a'), (2, 'b')"))
 		r := startPooled(t, s, 2, nil)
-		const base = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth
+		const base = basicCaps
 		const never = mysqlwire.CapSSL | mysqlwire.CapConnectWithDB | mysqlwire.CapCompress | mysqlwire.CapZstdCompression
 		offered := offers(t, r.addr) & mysqlwire.CapKnown &^ never
 		sets := []mysqlwire.Capability{base, base | offered&^mysqlwire.CapLongPassword, base | offered&0xFFFFFFFF}
@@ -394,7 +389,7 @@ func TestHiddenChanges(t *testing.T) {
 			"create function shop.f() returns int no sql begin set @hidden = 7; return 1; end", "create view shop.v as select shop.f() as x",
 			"create trigger shop.r before insert on shop.g for each row set @hidden = 7"))
 		r := startPooled(t, s, 2, nil)
-		const base = mysqlwire.CapProtocol41 | mysqlwire.CapSecureConnection | mysqlwire.CapPluginAuth
+		const base = basicCaps
 		for _, caps := range []mysqlwire.Capability{base, base | mysqlwire.CapDeprecateEOF} {
 			for _, sql := range []string{"select * from shop.v", "select * from shop.v where x > 5", "insert into shop.g values (1)"} {
 				c, other := openDialogue(t, r.addr, caps), openDialogue(t, r.addr, caps)
@@ -450,119 +445,5 @@ func TestSetsAfterReset(t *testing.T) {
 		if got := one(t, c, "SELECT @@sql_mode"); got[0] != "ANSI_QUOTES" {
 			t.Errorf("%d: %q", i, got)
 		}
-	}
-}
-
-// keeper serves a shared connection: it responds to what the gateway says after a login, and to every other command with OK. It ends
-// with a command that selects a schema if closes is set.
-func keeper(closes *atomic.Bool) func(n int, c *mysqlconn.Conn) {
-	return func(_ int, c *mysqlconn.Conn) {
-		var hello mysqlwire.Handshake
-		if hello.Decode(testscript.Greeting()) != nil {
-			return
-		}
-		hello.Capabilities |= mysqlwire.CapSessionTrack
-		if c.WriteMessage(hello.AppendTo(nil)) != nil {
-			return
-		}
-		if _, err := c.ReadMessage(1 << 16); err != nil || c.WriteMessage(testscript.OK()) != nil {
-			return
-		}
-		for schema := ""; ; {
-			c.Seq = 0
-			p, err := c.ReadMessage(1 << 16)
-			if err != nil || p[0] == byte(mysqlwire.ComQuit) || p[0] == byte(mysqlwire.ComInitDB) && closes.Load() {
-				return
-			}
-			response := testscript.Packets(1, testscript.OK())
-			switch text := string(p[1:]); {
-			case p[0] == byte(mysqlwire.ComInitDB):
-				schema = text
-			case text == testscript.ModesQuery:
-				row := "\x07utf8mb4\x00" + string(rune(len(schema))) + schema
-				response = testscript.Packets(1, []byte{3}, testscript.Column, testscript.Column, testscript.Column, []byte(row), testscript.End)
-			case text == "SELECT 'a'":
-				response = testscript.Packets(1, []byte{1}, testscript.Column, []byte("\x01a"), testscript.End)
-			}
-			if _, err := c.Write(response); err != nil {
-				return
-			}
-		}
-	}
-}
-
-// TestConnectionsLost has a backend that logs the gateway in, and closes each connection with the first command on behalf of a client.
-func TestConnectionsLost(t *testing.T) {
-	var closes atomic.Bool
-	var opened atomic.Int64
-	serve := keeper(&closes)
-	r := startGateway(t, testscript.Start(t, func(n int, c *mysqlconn.Conn) {
-		opened.Add(1)
-		serve(n, c)
-	}), func(o *gateway.Options) {
-		o.Loops, o.Observers = 1, nil
-		o.Pool = &gateway.PoolOptions{Max: 1, Password: func(string) (string, bool) { return testmysql.Password, true }}
-	})
-	a, b := dialPooled(t, r.addr, "a", nil), dialPooled(t, r.addr, "b", nil)
-	exec := func(c *mysqlconn.Client) string {
-		if _, err := c.Exec(t.Context(), "DO 1"); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	before := opened.Load()
-	closes.Store(true)
-	const want = "closed 3 of them in a row"
-	if got := exec(a); !strings.Contains(got, want) {
-		t.Errorf("error %q, want one that contains %q", got, want)
-	}
-	if _, err := dialShared(t, r.addr, "c", nil); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("login: error %v, want one that contains %q", err, want)
-	}
-	if n := opened.Load() - before; n > 6 {
-		t.Errorf("%d connections opened", n)
-	}
-	closes.Store(false)
-	for _, c := range []*mysqlconn.Client{a, b, a} {
-		if got := exec(c); got != "" {
-			t.Errorf("later: %s", got)
-		}
-	}
-	if n := r.metric(t, "tare_pool_connections", "open", testmysql.AppUser); n != 1 {
-		t.Errorf("%d connections are open, want 1", n)
-	}
-}
-
-// TestPlacement has sessions of a user on two loops, each with a connection. They come and go, among those of another user.
-func TestPlacement(t *testing.T) {
-	var closes atomic.Bool
-	r := startGateway(t, testscript.Start(t, keeper(&closes)), func(o *gateway.Options) {
-		o.Loops, o.Observers = 2, nil
-		o.Pool = &gateway.PoolOptions{Max: 2, Wait: time.Millisecond, Password: func(string) (string, bool) { return testmysql.Password, true }}
-	})
-	as := func(user string) *mysqlconn.Client {
-		return dialPooled(t, r.addr, "", func(c *mysqlconn.Config) { c.User = user })
-	}
-	pin := func(c *mysqlconn.Client) string {
-		if _, err := c.Exec(t.Context(), "SET @a = 1"); err != nil {
-			return err.Error()
-		}
-		return ""
-	}
-	for range 5 {
-		clients := []*mysqlconn.Client{as("a"), as("b"), as("a")}
-		for _, i := range []int{0, 2} { // of user a: one on each loop
-			if got := pin(clients[i]); got != "" {
-				t.Errorf("session %d: %s", i, got)
-			}
-		}
-		const want = "all that this client may use were in use for 1ms: 1 of 2, which 2 event loops divide (options pool-max and pool-wait)"
-		if _, err := dialShared(t, r.addr, "", func(c *mysqlconn.Config) { c.User = "a" }); err == nil || !strings.Contains(err.Error(), want) {
-			t.Fatalf("error %v, want one that contains %q", err, want)
-		}
-		for _, c := range clients {
-			c.Close()
-		}
-		testwait.Until(t, "the end of the sessions", func() bool { return r.Sessions() == 0 })
 	}
 }

@@ -216,6 +216,11 @@ func (s *session) settle() (keptBy, error) {
 	// Servers keep the warnings of a statement until the next one that uses a table.
 	l.unread = l.unread && !s.usesTable() || s.resp.Warnings > 0 || s.resp.Errno != 0 || s.failed != nil
 	l.found = s.plan != nil && s.plan.Effects().Has(sqlplan.EffectFoundRows)
+	if l.asked {
+		if err := s.readAsked(); err != nil {
+			return keptNot, err
+		}
+	}
 	why := s.keeps()
 	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
 		if err := s.queryModes(); err != nil {
@@ -343,15 +348,43 @@ func (s *session) confirm() (pinned bool, err error) {
 	return true, nil
 }
 
+// maxAsking is the length of commands that a COM_PING may follow in one write, for which they are copied.
+const maxAsking = 4 << 10
+
+// maySendPing reports whether a COM_PING may be sent with the current statement: it is a SELECT that does nothing else, after which
+// confirm would send one, as far as is known before its response.
+func (x *executor) maySendPing() bool {
+	return x.pooled && !x.modes.maria && !x.caps.Has(mysqlwire.CapDeprecateEOF) && x.plan.Type() == sqlplan.TypeSelect && x.plan.Effects() == 0 &&
+		(x.msg.cmd == mysqlwire.ComQuery || x.msg.cmd == mysqlwire.ComStmtExecute && x.msg.cursor == mysqlwire.CursorUnused) &&
+		x.msg.whole && x.msg.size <= maxAsking && x.modes.status.Has(mysqlwire.StatusAutocommit) &&
+		!x.transaction.continues(x.modes.status) && x.carried.pin.Load() == nil
+}
+
+// readAsked reads the response to a COM_PING that was sent with the current statement, as confirm does.
+func (s *session) readAsked() error {
+	l := &s.lease
+	l.asked = false
+	changed, err := s.readPing()
+	if err == nil && changed {
+		s.carried.pinFor(s.rec.Digest, changedReason)
+	}
+	l.unsure = false
+	return err
+}
+
 // pingChanged reports whether the server reports a change with the response to a COM_PING.
 func (s *session) pingChanged() (changed bool, err error) {
-	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
-	s.internal = true
-	defer func() { s.internal = false }()
-	s.lease.scratch = append(s.lease.scratch[:0], 1, 0, 0, 0, byte(mysqlwire.ComPing))
+	s.lease.scratch = append(s.lease.scratch[:0], ping[:]...)
 	if _, err := s.backend.Write(s.lease.scratch); err != nil {
 		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
 	}
+	return s.readPing()
+}
+
+func (s *session) readPing() (changed bool, err error) {
+	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
+	s.internal = true
+	defer func() { s.internal = false }()
 	for {
 		p, rest, err := cutPacket(s.backend.Buffered())
 		if err == nil && len(p) > 0 {
@@ -397,6 +430,9 @@ const readsInsertID = sqlplan.EffectLastResult | sqlplan.EffectFunction | sqlpla
 func (x *executor) beforeShared() (*clientError, error) {
 	l, effects := &x.lease, x.plan.Effects()
 	c := l.shared.Value
+	if l.pinged && effects.Has(sqlplan.EffectLastResult) && x.mentions("ROW_COUNT") {
+		return errPreviousLost, nil
+	}
 	own := c.inserted || c.insertID == l.insertID
 	if !l.rows && effects.Has(sqlplan.EffectLastResult) && (contains(x.rec.Text, "FOUND_ROWS") || contains(x.rec.Normalized, "FOUND_ROWS")) {
 		return errPreviousLost, nil

@@ -280,6 +280,9 @@ func (x *relayer) forwardClient(n int) error {
 	return nil
 }
 
+// ping is a COM_PING.
+var ping = [...]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}
+
 // unsolicited relays packets that the server sends after a command that has no response by the protocol. TiDB
 // sends an error after COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE of an unknown statement, which would
 // otherwise be taken for the response to the next command. A COM_PING after the command marks where such
@@ -288,7 +291,6 @@ func (x *relayer) unsolicited() error {
 	if x.modes.mode.Server().Kind != sqldigest.ServerTiDB || x.nextHasNoResponse() {
 		return nil
 	}
-	ping := [...]byte{1, 0, 0, 0, byte(mysqlwire.ComPing)}
 	x.resp.Begin(mysqlwire.ComPing, x.caps, 1)
 	if _, err := x.backend.Write(ping[:]); err != nil {
 		return x.writeFailed(err)
