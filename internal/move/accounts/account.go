@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/taredb/tare/internal/move/dialect"
 	"github.com/taredb/tare/internal/mysql/session"
@@ -31,10 +32,26 @@ func (n Name) sql() string {
 // quote returns a text as a literal for sessions of package rowstream, whose sql_mode has no NO_BACKSLASH_ESCAPES.
 func quote(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(s) + "'" }
 
-// A secret is an authentication string. Formatting it yields a placeholder.
-type secret string
+// A secret is an authentication string. Formatting it, or what has it, yields a placeholder or an address: of unexported fields, fmt
+// calls no methods.
+type secret struct{ of unique.Handle[string] }
 
 const hidden = "(secret)"
+
+func newSecret(text string) (s secret) {
+	if text != "" {
+		s.of = unique.Make(text)
+	}
+	return s
+}
+
+// text returns the authentication string, for a statement to the target.
+func (s secret) text() string {
+	if s == (secret{}) {
+		return ""
+	}
+	return s.of.Value()
+}
 
 func (secret) String() string               { return hidden }
 func (secret) GoString() string             { return hidden }
@@ -144,8 +161,8 @@ func (d *definition) mysqlTerms(b *strings.Builder) {
 func (m method) sql(v dialect.Vendor, number int) string {
 	if v == dialect.MySQL {
 		text := "WITH " + quote(m.plugin)
-		if m.auth != "" {
-			text += fmt.Sprintf(" AS 0x%X", []byte(m.auth))
+		if auth := m.auth.text(); auth != "" {
+			text += fmt.Sprintf(" AS 0x%X", auth)
 		}
 		return text
 	}
@@ -153,8 +170,8 @@ func (m method) sql(v dialect.Vendor, number int) string {
 	if number == 0 {
 		text = "VIA " + text
 	}
-	if m.auth != "" {
-		text += " USING " + quote(string(m.auth))
+	if auth := m.auth.text(); auth != "" {
+		text += " USING " + quote(auth)
 	}
 	return text
 }
@@ -242,16 +259,16 @@ func otherMethods(methods []method, to *server) (there []method, why string) {
 	switch {
 	case len(methods) > 1:
 		return nil, "it has several ways to authenticate; " + byHand
-	case m.auth == "" && (m.plugin == nativePassword || m.plugin == cachingSHA2): // no password
+	case m.auth == (secret{}) && (m.plugin == nativePassword || m.plugin == cachingSHA2): // no password
 		if !to.plugins[nativePassword] {
 			return []method{{plugin: cachingSHA2}}, ""
 		}
 		return []method{{plugin: nativePassword}}, ""
-	case m.plugin == nativePassword && nativeHash(string(m.auth)) && to.plugins[nativePassword]:
+	case m.plugin == nativePassword && nativeHash(m.auth.text()) && to.plugins[nativePassword]:
 		return methods, ""
-	case m.plugin == unixSocket && m.auth == "":
+	case m.plugin == unixSocket && m.auth == (secret{}):
 		return []method{{plugin: authSocket}}, ""
-	case m.plugin == authSocket && m.auth == "":
+	case m.plugin == authSocket && m.auth == (secret{}):
 		return []method{{plugin: unixSocket}}, ""
 	}
 	return refuse(m.plugin)

@@ -46,15 +46,9 @@ func (p *Plan) compare(a *planned, from, to *server) {
 	}
 }
 
-// refuseNamesake refuses what would be a role and a user of one name, which MariaDB permits, but clients confuse.
+// refuseNamesake refuses a role with the name of a user of the target, which MariaDB permits, but clients confuse.
 func (p *planned) refuseNamesake(to *server) {
-	other := Name{p.name.User, ""}
-	if !p.definition.role {
-		other = Name{}
-	} else if p.name.Host == "" {
-		other.Host = "%"
-	}
-	if found := to.accounts[other]; found != nil && found.role != p.definition.role {
+	if other := (Name{p.name.User, "%"}); p.definition.role && to.accounts[other] != nil {
 		p.needsHand("the target has an account %s, which is no role: drop it there, or exclude it by option exclude-users", other)
 	}
 }

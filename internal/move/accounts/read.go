@@ -148,7 +148,7 @@ func (r *tables) readMySQL() {
 		" password_expired, password_lifetime, account_locked, Password_reuse_history, Password_reuse_time, Password_require_current, User_attributes FROM mysql.user", func(row []string) {
 		a := &account{}
 		auth, _ := hex.DecodeString(row[3])
-		a.methods = []method{{plugin: row[2], auth: secret(auth)}}
+		a.methods = []method{{plugin: row[2], auth: newSecret(string(auth))}}
 		a.require = require{row[4], row[5], row[6], row[7]}
 		for i, n := range []*int64{&a.limits.questions, &a.limits.updates, &a.limits.connections, &a.limits.userConnections} {
 			*n, _ = strconv.ParseInt(row[8+i], 10, 64)
@@ -231,7 +231,7 @@ type mariadbMethod struct {
 
 // UnmarshalText keeps a secret that is read.
 func (s *secret) UnmarshalText(text []byte) error {
-	*s = secret(text)
+	*s = newSecret(string(text))
 	return nil
 }
 
@@ -243,6 +243,22 @@ func (r *tables) readMariaDB() {
 	r.query("SELECT User, Host, Role, Admin_option FROM mysql.roles_mapping", func(row []string) {
 		s.hold(Name{row[0], row[1]}, Name{row[2], ""}, row[3] == "Y")
 	})
+	// information_schema.USER_PRIVILEGES does not have the privileges of roles on all schemas.
+	columns := r.privilegeColumns("user")
+	r.query("SELECT User, "+session.Idents(columns)+" FROM mysql.user WHERE is_role = 'Y'", func(row []string) {
+		for i, value := range row[1:] {
+			if name := privilege(columns[i]); value == "Y" && name != grantOption && slices.Contains(known, name) {
+				s.global["'"+row[0]+"'@''"] = append(s.global["'"+row[0]+"'@''"], name)
+			}
+		}
+	})
+}
+
+// privilegeColumns returns the columns of a table of the schema mysql that are privileges.
+func (r *tables) privilegeColumns(table string) (columns []string) {
+	r.query("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = '"+table+"' AND COLUMN_NAME LIKE '%\\_priv' ORDER BY ORDINAL_POSITION",
+		func(row []string) { columns = append(columns, row[0]) })
+	return columns
 }
 
 func mariadbDefinition(text string) *account {
@@ -327,9 +343,7 @@ func (r *tables) readGrants() {
 		n := Name{row[0], row[1]}
 		s.proxies[n] = append(s.proxies[n], Name{row[2], row[3]})
 	})
-	var columns []string
-	r.query("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME = 'db' AND COLUMN_NAME LIKE '%\\_priv' ORDER BY ORDINAL_POSITION",
-		func(row []string) { columns = append(columns, row[0]) })
+	columns := r.privilegeColumns("db")
 	s.all[inventory.Schema] = set(columns)
 	r.query("SELECT User, Host, Db, "+session.Idents(columns)+" FROM mysql.db", func(row []string) {
 		var names []string
