@@ -12,7 +12,7 @@ import (
 
 // TestOpenFaults has a server that is not there, and one that fails to execute each statement that opens a session, in turn: it is not opened.
 func TestOpenFaults(t *testing.T) {
-	server := testmysql.Start(t)
+	server := testmysql.Shared(t).Server
 	proxy := testproxy.StartFaulty(t, server.Addr)
 	cfg := mysqlconn.Config{Addr: proxy.Addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
 	open := func() error {
@@ -34,7 +34,7 @@ func TestOpenFaults(t *testing.T) {
 
 // TestRenewFaults has a server that fails to execute each statement that renews a session, in turn.
 func TestRenewFaults(t *testing.T) {
-	server := testmysql.Start(t)
+	server := testmysql.Shared(t).Server
 	proxy := testproxy.StartFaulty(t, server.Addr)
 	cfg := mysqlconn.Config{Addr: proxy.Addr, User: testmysql.RootUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
 	c, err := OpenReader(t.Context(), cfg)
@@ -47,7 +47,7 @@ func TestRenewFaults(t *testing.T) {
 
 // TestGreetingOfAnother prepares a session of a server whose greeting was that of another kind: the settings of its kind are in effect.
 func TestGreetingOfAnother(t *testing.T) {
-	server := testmysql.Start(t)
+	server := testmysql.Shared(t).Server
 	c, err := OpenBare(t.Context(), mysqlconn.Config{Addr: server.Addr, User: testmysql.RootUser, Password: testmysql.Password})
 	if err != nil {
 		t.Fatal(err)

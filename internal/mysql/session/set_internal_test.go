@@ -12,7 +12,7 @@ import (
 
 // TestSet sets variables that take, do not take, do not exist, and are refused, by the account or for their values.
 func TestSet(t *testing.T) {
-	server := testmysql.Start(t)
+	server := testmysql.Shared(t).Server
 	c, err := OpenBare(t.Context(), mysqlconn.Config{Addr: server.Addr, User: testmysql.AppUser, Password: testmysql.Password})
 	if err != nil {
 		t.Fatal(err)
