@@ -9,7 +9,7 @@ import (
 // not safe for concurrent use; several goroutines have a Throttle each, with the same condition.
 type Throttle struct {
 	clock   *Clock
-	lastYes Tick // the tick of the last positive result; never 0 for a clock
+	lastYes Tick // the tick of the last positive result; 0, which no clock has: there was none
 	ask     func() bool
 	release func()
 }
@@ -28,8 +28,7 @@ func (t *Throttle) OK() bool { return t.clock.Now() == t.lastYes || t.poll() }
 func (t *Throttle) poll() bool {
 	now := t.clock.Now()
 	if !t.ask() {
-		t.lastYes = 0
-		return false
+		return false // lastYes is that of an earlier tick
 	}
 	t.lastYes = now
 	return true
