@@ -44,6 +44,9 @@ type copied struct {
 	tables          []*tabledef.Table
 	follower        *follow.Follower
 
+	changed func(*Options) // changes the options of verifications; nil: none
+	raw     []*Report      // of the last verification
+
 	mu       sync.Mutex
 	events   []string // of verifications
 	progress func() *telemetry.VerifyStatus
@@ -156,6 +159,9 @@ type verification struct {
 // once is Once with connections of configurations for the view of the source, for the state and for the target.
 func (c *copied) once(name string, view, to, writers mysqlconn.Config, workers int, recovers ...testproxy.Fault) verification {
 	o := c.options(writers, workers)
+	if c.changed != nil {
+		c.changed(&o)
+	}
 	return verification{
 		name: fmt.Sprintf("%s, %d workers", name, workers), recovers: recovers,
 		prepare: func() func() {
@@ -176,6 +182,7 @@ func (c *copied) once(name string, view, to, writers mysqlconn.Config, workers i
 		},
 		do: func(ctx context.Context) (any, error) {
 			reports, err := Once(ctx, o)
+			c.raw = reports
 			return comparable(reports), err
 		},
 	}
@@ -185,6 +192,9 @@ func (c *copied) once(name string, view, to, writers mysqlconn.Config, workers i
 func (c *copied) pass(name string, source, writers mysqlconn.Config) verification {
 	o := c.options(writers, 1)
 	o.Only = [][]bool{{true, false, true, false, false}, {false, false, false, false, true}}
+	if c.changed != nil {
+		c.changed(&o)
+	}
 	return verification{
 		name: name, recovers: []testproxy.Fault{testproxy.LostBefore, testproxy.LostAfter, testproxy.LostWithin, testproxy.Deadlock},
 		may: []testproxy.Fault{testproxy.Refused}, // comparisons are repeated, which prepare is not
@@ -198,6 +208,7 @@ func (c *copied) pass(name string, source, writers mysqlconn.Config) verificatio
 			v := NewFollowing(o, c.follower)
 			v.retry = time.Millisecond
 			reports, changing, err := v.Pass(ctx)
+			c.raw = reports
 			if err == nil && (changing.rows > 0 || changing.lost) {
 				err = fmt.Errorf("%d rows changed in every comparison", changing.rows)
 			}
