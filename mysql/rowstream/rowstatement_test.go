@@ -37,7 +37,7 @@ func TestStreamStatement(t *testing.T) {
 		}
 		return v
 	}
-	for range 300 {
+	for range 100 {
 		row := mysqlwire.TextRow{[]byte("1"), value(), value(), value()}
 		var got []byte
 		write := func(b []byte) error {
