@@ -47,7 +47,7 @@ func objects() *inventory.Inventory {
 	return &inv
 }
 
-// A side is a server that is the source and the target of plans in turn: what a plan reads of the source is recorded before.
+// A side is a server that is the source and the target of plans in turn: the rows that a plan reads of the source are recorded before.
 type side struct {
 	t     *testing.T
 	addr  string

@@ -131,7 +131,7 @@ func TestDeadlines(t *testing.T) {
 	if err := nc.SetDeadline(time.Time{}); err != nil {
 		t.Error(err)
 	}
-	for range 2 { // the second one has a deadline of its own
+	for range 2 { // the second one has another deadline
 		if _, err := nc.Write([]byte("get x\r\n")); err != nil {
 			t.Fatal(err)
 		}

@@ -137,7 +137,7 @@ func (s *service) run(t *testing.T) (stop func() error) {
 	}
 }
 
-// TestRun has each call of a service's life fail: what was opened is closed, in order, and the error is returned.
+// TestRun has each call of a service's life fail: Run closes the opened parts in order and returns the error.
 func TestRun(t *testing.T) {
 	for fails, want := range map[string]string{
 		"":          "check open announce part drain part ends close",
@@ -250,7 +250,7 @@ func body(t *testing.T, url string) string {
 	return string(text)
 }
 
-// TestReopenFails reopens a log whose directory is gone.
+// TestReopenFails reopens a log whose directory was removed.
 func TestReopenFails(t *testing.T) {
 	var log buffer
 	s := newService(t, &log)
