@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"container/heap"
 	"errors"
 	"io"
 	"math"
@@ -198,7 +197,6 @@ func TestTimers(t *testing.T) {
 			t.Fatalf("%d timers, want %d", len(h), len(model))
 		}
 	}
-	heap.Init(&h)
 	if got := timers(nil).wait(g); got != -1 {
 		t.Errorf("without a timer: %d ms", got)
 	}
