@@ -181,7 +181,7 @@ func documentedEndpoints(t *testing.T) (served, missing []string) {
 		}
 	}
 	_, rest, _ = strings.Cut(string(text), "\nThese are 404: ")
-	list, _, _ := strings.Cut(rest, ". ")
+	list, _, _ := strings.Cut(rest, "\n\n") // the paragraph
 	for _, m := range quoted.FindAllStringSubmatch(list, -1) {
 		missing = append(missing, m[1])
 	}
