@@ -188,7 +188,8 @@ func newDocumented(t *testing.T) *documented {
 		for dir in /var/lib /var/log /usr/local/bin; do mount -t tmpfs tare "$dir"; done
 		mkdir -p /etc/tare /etc/systemd/system /etc/bash_completion.d /var/lib/prometheus "$work/tare"
 		printf 'app: secret\nreports: "another: secret"\n' | tee accounts.yaml >/etc/tare/accounts.yaml
-		chmod 0600 /etc/tare/accounts.yaml
+		echo 'app: secret' >/etc/tare/pool-accounts.yaml
+		chmod 0600 /etc/tare/accounts.yaml /etc/tare/pool-accounts.yaml
 		cd ..
 		cp deploy/tare.yaml /etc/tare/tare.yaml
 		git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read -cf - | tar -xf - -C "$work/tare"
