@@ -447,3 +447,33 @@ func TestSetsAfterReset(t *testing.T) {
 		}
 	}
 }
+
+// TestResetCollations has two clients of each login's collation take turns on a connection that is reset between them, and compares
+// with sessions that were not.
+func TestResetCollations(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		r := startPooled(t, s, 1, nil)
+		for _, collation := range []uint8{0, 5, 8, 28, 33, 45, 46, 47, 48, 192, 224, 246, 255} {
+			log := func(c *mysqlconn.Config) { c.Charset = collation }
+			other, opened := dialPooled(t, r.addr, "", log), r.metric(t, "tare_pool_opened_total", testmysql.AppUser)
+			w := &twin{worlds: [2]world{{"none", s.Addr}, {"none", r.addr}}}
+			for i, world := range w.worlds {
+				w.clients[i] = dialPooled(t, world.addr, "", log)
+			}
+			for _, sql := range []string{"SELECT 'a', @@character_set_client, @@character_set_results, @@collation_connection", "SET sql_mode = ''", "SELECT 'a', COLLATION('a')"} {
+				if _, err := other.Exec(t.Context(), "SET sql_mode = 'ANSI_QUOTES'"); err != nil {
+					t.Fatal(err)
+				}
+				query := mysqlwire.AppendQuery(nil, []byte(sql), w.clients[1].Capabilities)
+				if want, got := w.raw(0, query), w.raw(1, query); got.String() != want.String() {
+					t.Errorf("collation %d, %s:\n got %v\nwant %v", collation, sql, got, want)
+				}
+			}
+			other.Close()
+			w.clients[1].Close()
+			if n := r.metric(t, "tare_pool_opened_total", testmysql.AppUser) - opened; n != 0 {
+				t.Errorf("collation %d: %d connections opened where one was to be reset", collation, n)
+			}
+		}
+	})
+}

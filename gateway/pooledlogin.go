@@ -312,6 +312,10 @@ func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, err
 			list = append(list, "SESSION "+name+" = "+literal(name, v))
 		}
 	}
+	if number := first[resultsCollation]; number != after[resultsCollation] || len(list) > 0 {
+		// A login selects one collation for both; a number means a collation, where a name means the default one of a character set.
+		list = append(list, "SESSION character_set_client = "+number, "SESSION character_set_results = "+number)
+	}
 	if len(list) > 0 {
 		l.restore = "SET " + strings.Join(list, ", ")
 		if _, err := client.Exec(ctx, l.restore); err != nil {
