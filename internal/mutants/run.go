@@ -147,6 +147,9 @@ func (r *runner) kill(ctx context.Context, binary string, p *pkg, alive map[int]
 			if err := r.killBy(ctx, binary, p, some, took, alive); err != nil {
 				return 0, err
 			}
+			if ctx.Err() != nil { // not with each mutant
+				continue
+			}
 		}
 		tests = tests[n:]
 		if took < limit/4 {

@@ -6,13 +6,11 @@ import (
 	"math"
 	"net"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 )
 
@@ -176,27 +174,9 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTimers adds and removes random timers: the earliest is removed first, and nothing of it is kept.
-func TestTimers(t *testing.T) {
-	rnd := testseed.Rand(t)
+// TestWaits waits until the first timer, for an hour at most.
+func TestWaits(t *testing.T) {
 	g := &Group{base: time.Now().Add(-time.Minute)}
-	var h timers
-	var model []int64
-	for range 2000 {
-		if len(model) == 0 || rnd.IntN(2) == 0 {
-			at := rnd.Int64N(100)
-			h.add(timer{at, &Task{spent: int(at)}})
-			model = append(model, at)
-			slices.Sort(model)
-			continue
-		}
-		if task := h.pop(); int64(task.spent) != model[0] {
-			t.Fatalf("%d is removed, want %d", task.spent, model[0])
-		}
-		if model = model[1:]; len(h) != len(model) || cap(h) > len(h) && h[:len(h)+1][len(h)] != (timer{}) {
-			t.Fatalf("%d timers, want %d", len(h), len(model))
-		}
-	}
 	if got := timers(nil).wait(g); got != -1 {
 		t.Errorf("without a timer: %d ms", got)
 	}

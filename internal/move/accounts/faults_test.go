@@ -61,7 +61,8 @@ func TestFails(t *testing.T) {
 				t.Errorf("again: %+v, %v", r, err)
 			}
 			return err
-		}, "CREATE USER") // whose messages are withheld
+		}, "CREATE USER", // whose messages are withheld
+			"SELECT User", "SELECT GRANTEE", "SELECT PLUGIN", "SELECT SCHEMA_NAME", "SELECT COLUMN", "SELECT CURRENT_USER") // of New, too
 	})
 	t.Run("CREATE USER", func(t *testing.T) {
 		s.set(nil)
@@ -237,6 +238,18 @@ func TestOldServers(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "at the source: ") || !strings.Contains(err.Error(), tt.want) || tt.number == 1064 && strings.Contains(err.Error(), "GRANT") {
 			t.Errorf("%d: %v", tt.number, err)
 		}
+	}
+}
+
+// TestHidden shows hidden characters of names in reasons and notes.
+func TestHidden(t *testing.T) {
+	p := &planned{}
+	p.note("in a\u202eb")
+	p.note("and more")
+	p.needsHand("its name is %s", "c\u202ed")
+	p.needsHand("and long")
+	if got := p.object.Note + " | " + p.object.Why; got != "in a⟨U+202E⟩b; and more | its name is c⟨U+202E⟩d; and long" {
+		t.Error(got)
 	}
 }
 

@@ -106,8 +106,8 @@ func (f *faults) line(out *strings.Builder, mark, text string) {
 	out.WriteString(mark + " " + strings.ToValidUTF8(text, "?") + "\n")
 }
 
-// TestStatementsFail has the server fail to execute each statement of the operations that change something: they return the error. TestReadsFail has
-// the others.
+// TestStatementsFail has the server fail to execute each statement of the operations that change something: they return the error, and
+// have changed nothing or everything. TestReadsFail has the others.
 func TestStatementsFail(t *testing.T) {
 	f := newFaults(t)
 	operations := f.operations()
@@ -121,7 +121,8 @@ func TestStatementsFail(t *testing.T) {
 		before := f.content()
 		_, err := f.run(o, f.direct)
 		f.must(err)
-		if o.call != nil && len(o.before) == 0 && reflect.DeepEqual(f.compared(f.content()), f.compared(before)) {
+		unchanged, after := f.compared(before), f.compared(f.content())
+		if o.call != nil && len(o.before) == 0 && reflect.DeepEqual(after, unchanged) {
 			continue
 		}
 		t.Run(o.name, func(t *testing.T) {
@@ -140,7 +141,11 @@ func TestStatementsFail(t *testing.T) {
 			f.proxy.EachFails(t, func() error {
 				f.restore(before)
 				f.exec(o.before...)
-				return do()
+				err := do()
+				if now := f.compared(f.content()); err != nil && !o.partly && !reflect.DeepEqual(now, unchanged) && !reflect.DeepEqual(now, after) {
+					t.Errorf("%q failed, and left %s", f.proxy.Sent(), differences(unchanged, now))
+				}
+				return err
 			}, append(connecting, "ROLLBACK")...)
 		})
 		f.restore(start)

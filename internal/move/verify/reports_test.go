@@ -66,6 +66,11 @@ func TestEachStatementFails(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), testproxy.RefusedText) {
 				t.Errorf("%s, %s: %v", v.name, cell, err)
 			}
+			for _, chunk := range testrows.Column(t, c.holder, "SELECT CONCAT(target_table, chunk) FROM _tare.copy_verified") {
+				if chunk == "a0" || chunk == "a2" {
+					t.Errorf("%s, %s: %s is recorded as equal", v.name, cell, chunk)
+				}
+			}
 		})
 		end()
 		if len(cells) < 2 {
