@@ -193,6 +193,9 @@ func (x *executor) killShared(id uint64, statement bool) (done bool, err error) 
 	var at uint32
 	x.task.Block(func() {
 		x.srv.inspectSome(func(ses *session) bool { return ses == victim }, func(ses *session, w netloop.Suspension) {
+			if ses.pausing.Load() {
+				ses.interrupt(causeQueryKilled)
+			}
 			if at = ses.backendID(); at != 0 && ses.inCommand() && !ses.turnstile.isHeld() {
 				hold = ses.turnstile.holdNext()
 			}

@@ -37,25 +37,32 @@ func (x *executor) join(t *netloop.Task) {
 
 // text serves COM_QUERY and COM_STMT_PREPARE, the statements sent as text.
 func (x *executor) text() error {
-	x.beginRecord()
-	x.modes.followRules()
-	if !x.msg.whole {
-		return x.longText()
+	if !x.wasPlanned() {
+		x.beginRecord()
+		x.modes.followRules()
+		if !x.msg.whole {
+			return x.longText()
+		}
+		sql, err := sqlOf(x.msg.body, x.caps)
+		if err != nil {
+			return x.malformedQuery()
+		}
+		x.planWhole(sql)
 	}
-	sql, err := sqlOf(x.msg.body, x.caps)
-	if err != nil {
-		return x.malformedQuery()
+	if x.msg.cmd == mysqlwire.ComStmtPrepare && x.statements.moved {
+		return x.prepareElsewhere()
 	}
+	return x.statement()
+}
+
+// planWhole finds or creates the plan of a text that is buffered whole.
+func (x *executor) planWhole(sql []byte) {
 	x.rec.Text = sql
 	x.planText(sql, x.digest(sql), true)
 	switch x.plan.Type() {
 	case sqlplan.TypePrepare, sqlplan.TypeExecute, sqlplan.TypeDeallocate:
 		x.rec.StatementName = preparedName(sql, x.modes.mode)
 	}
-	if x.msg.cmd == mysqlwire.ComStmtPrepare && x.statements.moved {
-		return x.prepareElsewhere()
-	}
-	return x.statement()
 }
 
 // malformedQuery serves a COM_QUERY whose query attributes cannot be decoded: the server receives one without any

@@ -95,3 +95,10 @@ var (
 	EmptyResponse = emptyResponse
 	FinishLogin   = finishLogin
 )
+
+// WaitBehind has statements wait behind others that have taken up to d. No session shares connections yet.
+func (s *Server) WaitBehind(d time.Duration) {
+	for _, l := range s.lenders {
+		l.slowAfter = d
+	}
+}

@@ -15,6 +15,10 @@ import (
 // as they arrive, which t digests unless it is nil. The buffered bytes stay in the client's buffer until
 // consume.
 func (x *relayer) forward(t *longStatement) error {
+	if x.lease.sent {
+		x.lease.asks, x.lease.asked = false, x.lease.asks
+		return nil
+	}
 	if x.msg.whole {
 		b := x.client.Buffered()[:x.msg.size]
 		if x.lease.asks {

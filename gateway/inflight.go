@@ -363,6 +363,9 @@ func (s *session) beginKill(k Kill, now *SessionInfo) (*killHold, error) {
 		return nil, nil
 	case !now.InCommand():
 		return nil, ErrOtherNow
+	case s.pausing.Load():
+		s.interrupt(causeQueryKilled)
+		return nil, nil
 	case !s.isRunning() || s.sent.IsZero() || now.Activity == ActivityPaused:
 		return nil, ErrNotSent
 	case s.turnstile.isHeld():

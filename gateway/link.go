@@ -248,6 +248,7 @@ const (
 	causeDrainLimit                     // Tare shuts down: end now
 	causeMove                           // sessions move to the other side
 	causeKilled                         // an operator killed the session
+	causeQueryKilled                    // a KILL QUERY reached a command that waits for a shared connection, or for its response there
 
 	causeEnd = causeDrainLimit | causeKilled // end now
 )

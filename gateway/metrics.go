@@ -223,7 +223,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 // poolDescs are the metrics of shared connections.
 type poolDescs struct {
-	connections, limit, queued, opened, closed, lent, waited, timedOut, changed, pins, denied desc
+	connections, limit, queued, opened, closed, lent, waited, timedOut, changed, behind, lost, pins, denied desc
 }
 
 func newPoolDescs() poolDescs {
@@ -237,13 +237,15 @@ func newPoolDescs() poolDescs {
 		waited:      counter("tare_pool_waits_total", "Waits of sessions for a shared connection.", "user"),
 		timedOut:    counter("tare_pool_timeouts_total", "Commands refused after option pool-wait without a shared connection.", "user"),
 		changed:     counter("tare_pool_changes_total", "Shared connections brought into the state of another session.", "user"),
+		behind:      counter("tare_pool_pipelined_total", "Statements sent on a shared connection behind those of other sessions (option pool-depth).", "user"),
+		lost:        counter("tare_pool_pipelined_again_total", "Of those, statements that were sent again, on another connection.", "user"),
 		pins:        gauge("tare_pool_pins", "Sessions that keep a shared connection, by reason.", "reason"),
 		denied:      counter("tare_pool_denied_total", "Logins with a wrong password for an account that shares connections."),
 	}
 }
 
 func (d *poolDescs) all() []desc {
-	return []desc{d.connections, d.limit, d.queued, d.opened, d.closed, d.lent, d.waited, d.timedOut, d.changed, d.pins, d.denied}
+	return []desc{d.connections, d.limit, d.queued, d.opened, d.closed, d.lent, d.waited, d.timedOut, d.changed, d.behind, d.lost, d.pins, d.denied}
 }
 
 // collect sends them if connections are shared.
@@ -265,6 +267,8 @@ func (d *poolDescs) collect(s *Server, ch chan<- prometheus.Metric) {
 		send(d.waited, p.waited, user)
 		send(d.timedOut, p.timedOut, user)
 		send(d.changed, p.changed, user)
+		send(d.behind, p.behind, user)
+		send(d.lost, p.lost, user)
 	}
 	for reason, n := range s.poolPins() {
 		send(d.pins, uint64(n), reason)
@@ -515,7 +519,7 @@ func (p *pauses) read() (count uint64, sum float64, buckets map[float64]uint64) 
 }
 
 // poolSums are the counts of a user's pools on all loops.
-type poolSums struct{ open, idle, queued, opened, closed, lent, waited, timedOut, changed uint64 }
+type poolSums struct{ open, idle, queued, opened, closed, lent, waited, timedOut, changed, behind, lost uint64 }
 
 // sums returns the counts by user.
 func (all lenders) sums() map[string]poolSums {
@@ -527,6 +531,7 @@ func (all lenders) sums() map[string]poolSums {
 			n.open, n.idle, n.queued = n.open+uint64(p.Open.Load()), n.idle+uint64(p.Idle.Load()), n.queued+uint64(p.Queued.Load())
 			n.opened, n.closed, n.lent = n.opened+p.Stats.Opened.Load(), n.closed+p.Closed.Load(), n.lent+p.Lent.Load()
 			n.waited, n.timedOut, n.changed = n.waited+p.Waited.Load(), n.timedOut+p.TimedOut.Load(), n.changed+p.Changed.Load()
+			n.behind, n.lost = n.behind+p.Stats.Behind.Load(), n.lost+p.Stats.Lost.Load()
 			sums[user] = n
 		}
 		l.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/pool"
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -23,6 +24,7 @@ type PoolOptions struct {
 	Password func(user string) (password string, ok bool)
 
 	Max, Min   int           // connections per user, and how many of them stay open while they are idle
+	Depth      int           // short reads of different sessions in flight on one connection; at most 1: none
 	Statements int           // prepared statements per connection; 0: 100
 	Lifetime   time.Duration // of a connection; 0: no limit
 	IdleAge    time.Duration // a connection above Min is closed after this time without use; 0: never
@@ -41,6 +43,8 @@ func (o *PoolOptions) validate() error {
 		return errors.New("shared connections need the accounts to log in with")
 	case o.Statements < 0:
 		return errors.New("the number of prepared statements of shared connections is negative")
+	case o.Depth < 0:
+		return errors.New("the number of statements in flight on a shared connection is negative")
 	case o.Max < 1 || o.Min < 0 || o.Min > o.Max:
 		return fmt.Errorf("%d to %d shared connections per user: want at least one, and no minimum above the maximum", o.Min, o.Max)
 	case min(o.Lifetime, o.IdleAge, o.Wait) < 0:
@@ -78,6 +82,7 @@ type sharedConn struct {
 	inserted bool   // insertID is out of date
 
 	statements pool.Statements
+	pipe       pipe
 }
 
 // A loginState is the state that a login leaves, for connections that are reset in place of another login.
@@ -104,6 +109,11 @@ type lender struct {
 	served chan struct{}   // closed at the keeper's end
 	stop   atomic.Bool
 
+	unsent []*sharedConn // see pipe.out
+	reads  shortReads
+
+	slowAfter time.Duration // of statements that others may wait behind
+
 	mu    sync.Mutex
 	pools map[string]*userPool // of the users; the loop's tasks change it with mu locked
 }
@@ -123,8 +133,8 @@ func (s *Server) startLenders() (lenders, error) {
 	o, placed := s.opts.Pool, &placement{sessions: make(map[string][]int), all: make([]int, loops)}
 	for i := range all {
 		part := func(n int) int { return n/loops + min(1, max(n%loops-i, 0)) }
-		limits := pool.Limits{Max: part(o.Max), Min: part(o.Min), Lifetime: o.Lifetime, IdleAge: o.IdleAge}
-		l := &lender{srv: s, part: limits, placed: placed, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
+		limits := pool.Limits{Max: part(o.Max), Min: part(o.Min), Depth: o.Depth, Lifetime: o.Lifetime, IdleAge: o.IdleAge}
+		l := &lender{srv: s, part: limits, placed: placed, slowAfter: slowAfter, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
 		all[i] = l
 		started := make(chan struct{})
 		if err := s.loops.GoAmong(i, 1, func(t *netloop.Task) { l.keeper = t; close(started); l.keep(t) }, func(*netloop.Conn) {}); err != nil {
@@ -147,12 +157,16 @@ func (all lenders) close() {
 // keep is the keeper's task.
 func (l *lender) keep(t *netloop.Task) {
 	defer close(l.served)
-	for !l.stop.Load() {
+	for next := time.Now(); !l.stop.Load(); t.Pause(next) {
+		l.send()
 		now := time.Now()
+		if now.Before(next) {
+			continue
+		}
+		next = now.Add(keepEvery)
 		for _, p := range l.pools {
 			p.Expire(now, func(c *sharedConn) bool { return !onLoop(c.conn).Silent() }, l.closeConn)
 		}
-		t.Pause(now.Add(keepEvery))
 	}
 	for _, p := range l.pools {
 		p.Clear(l.closeConn)
@@ -162,6 +176,7 @@ func (l *lender) keep(t *netloop.Task) {
 // closeConn closes a connection of the current task.
 func (l *lender) closeConn(c *sharedConn) {
 	l.srv.held.Add(-c.heap)
+	c.pipe.closed = true
 	_ = c.conn.SetWriteDeadline(time.Now().Add(lastWrite))
 	c.conn.Seq = 0
 	_ = c.conn.WriteMessage([]byte{byte(mysqlwire.ComQuit)})
@@ -176,6 +191,7 @@ func (all lenders) of(number int, user string) *userPool {
 	}
 	p := &userPool{lender: l, user: user, logins: make(map[class]*loginState)}
 	p.Limits = l.part
+	p.Brisk = func(c *sharedConn) bool { return c.brisk(l.slowAfter) }
 	l.mu.Lock()
 	l.pools[user] = p
 	l.mu.Unlock()
@@ -245,6 +261,11 @@ type lease struct {
 	pinged   bool             // one has followed the session's last statement
 	holds    atomic.Uint32    // kept, for other goroutines
 	scratch  []byte           // commands and packets under construction
+
+	planned bool          // the current statement's plan was made before there was a connection
+	scope   sqlplan.Scope // of that plan
+	reads   bool          // it is a read that depends on nothing but the session's state, and leaves nothing
+	sent    bool          // it was sent behind those of others
 }
 
 // keptBy is why a session keeps its connection between two commands.
@@ -304,7 +325,7 @@ const maxLost = 3
 
 // borrow gives the session a connection in its state. The error ends the session; refused does not.
 func (s *session) borrow() (refused *clientError, err error) {
-	if refused, err = s.obtain(); refused != nil || err != nil {
+	if refused, err = s.obtain(); refused != nil || err != nil || s.lease.sent {
 		return refused, err
 	}
 	p := s.lease.pool
@@ -331,11 +352,19 @@ var errLost = fmt.Errorf("the backend closed %d connections in a row before a st
 // obtain gives the session a connection of its class.
 func (s *session) obtain() (refused *clientError, err error) {
 	p, w := s.lease.pool, &s.lease.waiter
-	w.Class = s.class()
-	p.Ask(w)
-	if w.Grant == pool.GrantNone {
-		if refused, err := s.awaitGrant(); refused != nil || err != nil {
-			return refused, err
+	for {
+		w.Class = s.class()
+		p.Ask(w)
+		if w.Grant == pool.GrantNone || w.Grant == pool.GrantBehind {
+			if refused, err := s.awaitGrant(); refused != nil || err != nil {
+				return refused, err
+			}
+		}
+		if !s.lease.sent {
+			break
+		}
+		if answered, err := s.awaitResponse(); answered || err != nil {
+			return nil, err
 		}
 	}
 	c := w.Conn
@@ -365,17 +394,23 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 	wait := s.srv.opts.Pool.Wait
 	limit := time.Now().Add(wait)
 	s.pausing.Store(true)
+	defer s.acknowledge(causeQueryKilled)
 	defer s.pausing.Store(false)
-	for w.Grant == pool.GrantNone {
+	for w.Grant == pool.GrantNone || w.Grant == pool.GrantBehind {
 		switch causes := s.occurred(); {
 		case causes&causeClientGone != 0 && s.endsHalf():
 			err = fmt.Errorf("%w: while its command waited for a connection", errClientDisconnected)
 		case causes&causeKilled != 0:
 			err = errKilled
 			refused = s.killedError()
+		case causes&causeQueryKilled != 0:
+			refused = &clientError{errno: mysqlwire.ErrnoQueryInterrupted, msg: "Query execution was interrupted"}
 		case causes&causeDrainLimit != 0:
 			err = errDrained
 			refused = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress"}
+		case w.Grant == pool.GrantBehind:
+			s.task.Pause(time.Time{})
+			continue
 		case !time.Now().Before(limit):
 			p.TimedOut.Add(1)
 			refused = s.noneFree(wait)
@@ -383,7 +418,10 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 			s.task.Pause(limit)
 			continue
 		}
-		if p.Cancel(w) {
+		if w.Grant == pool.GrantBehind {
+			p.Leave(w)
+		}
+		if w.Grant == pool.GrantLost || p.Cancel(w) {
 			if err != nil && refused != nil {
 				_ = s.sendError(s.msg.seq+1, refused, true)
 			}
@@ -408,12 +446,16 @@ func (s *session) noneFree(wait time.Duration) *clientError {
 
 // hold makes a connection the session's, until giveBack or discard.
 func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
+	s.own(c)
+	s.shareBackend()
+}
+
+func (s *session) own(c *pool.Conn[class, *sharedConn]) {
 	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
 	s.lease.asks, s.lease.asked, s.lease.pinged = false, false, false
 	conn := c.Value.conn
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)
-	s.shareBackend()
 	s.shown.connect(c.Value.id, c.Value.to.side)
 	s.wake(s.occurred() &^ (causeDrain | causeIdle | causeMove))
 }
@@ -423,6 +465,14 @@ func (s *session) keep(why keptBy) error {
 	l := &s.lease
 	if l.shared == nil {
 		return nil
+	}
+	if l.shared.InLine() > 0 && why == keptByDiagnostics && !l.unsure {
+		why = keptNot // those behind have replaced them
+	}
+	if why != keptNot || l.unsure {
+		if err := s.goAlone(); err != nil {
+			return err
+		}
 	}
 	l.fresh, l.touched, l.kept = l.touched, false, why
 	l.pinned = l.pinned || why == keptByPin
@@ -448,6 +498,9 @@ func (s *session) giveBack() error {
 	l := &s.lease
 	c := l.shared.Value
 	if c.inserted {
+		if err := s.goAlone(); err != nil {
+			return err
+		}
 		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
 		if err := s.internalQuery("SELECT @@session.last_insert_id, '', '' LIMIT 1"); err != nil {
 			return fmt.Errorf("%w: %w", errBackendIdle, err)
@@ -459,9 +512,14 @@ func (s *session) giveBack() error {
 		c.inserted, c.insertID = false, parseUint(row[0])
 		l.insertID = c.insertID
 	}
-	if s.turnstile.hold != nil || s.ended || c.stale || len(s.backend.Buffered()) > 0 {
+	behind := l.shared.InLine() > 0
+	if s.turnstile.hold != nil || s.ended || c.stale || !behind && len(s.backend.Buffered()) > 0 {
 		s.turnstile.endHold(s.task) // a KILL QUERY may not reach another session
 		s.discardShared()
+		return nil
+	}
+	if behind {
+		s.handOver()
 		return nil
 	}
 	c.stale = l.unread || l.pinned // what another session left, as warnings, is not for the next one: a reset removes it
@@ -476,7 +534,7 @@ func (s *session) giveBack() error {
 	if !l.pool.Put(shared, time.Now()) {
 		l.pool.lender.keeper.Give(onLoop(c.conn), s.task)
 		l.pool.lender.closeConn(c)
-		l.pool.Drop()
+		l.pool.Drop(shared)
 	}
 	return nil
 }
@@ -484,6 +542,10 @@ func (s *session) giveBack() error {
 // leave takes the connection off the session.
 func (s *session) leave() {
 	s.unshareBuffer(backendSide)
+	s.letGo()
+}
+
+func (s *session) letGo() {
 	s.lease.shared, s.lease.kept = nil, keptNot
 	s.lease.holds.Store(0)
 	s.shown.connect(0, s.to.side)
@@ -503,11 +565,12 @@ func (s *session) discardShared() {
 
 // closeShared closes the session's connection. Its room in the pool stays the session's: for another one, or for Failed.
 func (s *session) closeShared() {
-	c := s.lease.shared.Value
+	shared := s.lease.shared
+	s.lease.pool.Disband(shared)
 	s.backend.Discard(len(s.backend.Buffered()))
 	s.returnBuffers()
 	s.leave()
-	s.lease.pool.lender.closeConn(c)
+	s.lease.pool.lender.closeConn(shared.Value)
 	s.lease.pool.Closed.Add(1)
 }
 

@@ -31,6 +31,7 @@ func startPooled(t testing.TB, s *testmysql.Server, n int, change func(*gateway.
 	return startGateway(t, s.Addr, func(o *gateway.Options) {
 		o.Loops, o.Observers = 1, nil
 		o.Backend.Key = mysqlconn.ServerKey{Request: true}
+		o.KillQuery = func(string, uint32) error { return errors.New("no control account") }
 		o.Pool = &gateway.PoolOptions{Max: n, Wait: 5 * time.Second, Password: func(user string) (string, bool) {
 			return testmysql.Password, user == testmysql.AppUser || user == testmysql.RootUser
 		}}

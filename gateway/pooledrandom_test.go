@@ -337,7 +337,7 @@ func pooledRandomly(t *testing.T, s *testmysql.Server, steps int, lifetime time.
 	for at := 0; at < len(setup); at += 20 {
 		must(t, s.Exec(setup[at:min(at+20, len(setup))]...))
 	}
-	r := startPooled(t, s, 2, func(o *gateway.PoolOptions) { o.Lifetime, o.Wait = lifetime, 30*time.Millisecond })
+	r := startPooled(t, s, 2, func(o *gateway.PoolOptions) { o.Lifetime, o.Wait, o.Depth = lifetime, 30*time.Millisecond, 4 })
 	worlds := [2]world{{"dq", s.Addr}, {"pq", r.addr}}
 	var all []*twin
 	for k := range clients {

@@ -23,6 +23,7 @@ func (s *session) startShared() (done bool, err error) {
 		}
 	}
 	l.changed, l.selected, s.carried.ended = false, nil, false
+	l.planned, l.reads, l.sent, l.waiter.Alone = false, false, false, true
 	s.plan, s.failed, s.resp = nil, nil, mysqlwire.Response{}
 	switch s.msg.cmd {
 	case mysqlwire.ComQuit:
@@ -41,6 +42,9 @@ func (s *session) startShared() (done bool, err error) {
 		s.statements.close(s.msg.body)
 	case cmd == mysqlwire.ComStmtSendLongData && st == nil:
 	default:
+		if cmd == mysqlwire.ComQuery {
+			s.planFirst()
+		}
 		if refused, err = s.borrow(); refused != nil && refused.errno == mysqlwire.ErrnoUnknownDatabase && err == nil {
 			s.modes.reportSchema(nil) // another client has dropped it
 			refused, err = s.borrow()
@@ -223,6 +227,9 @@ func (s *session) settle() (keptBy, error) {
 	}
 	why := s.keeps()
 	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
+		if err := s.goAlone(); err != nil {
+			return keptNot, err
+		}
 		if err := s.queryModes(); err != nil {
 			return keptNot, err
 		}

@@ -99,7 +99,10 @@ func (x *relayer) enter(phase uint32) { x.phase.Store(phase) }
 // relay forwards the response that resp has started to the client, from buffer to buffer, while resp
 // tracks it.
 func (x *relayer) relay() error {
-	x.resp.Track = x.pooled
+	if x.pooled {
+		x.resp.Track = true
+		x.lead()
+	}
 	for {
 		b := x.backend.Buffered()
 		n, ev, err := x.resp.Scan(b)

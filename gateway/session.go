@@ -117,7 +117,7 @@ func (s *session) serve(t *netloop.Task) {
 
 func (s *session) close() {
 	if s.lease.pool != nil {
-		s.lease.pool.Cancel(&s.lease.waiter) // after a panic
+		s.quitWaiting() // after a panic
 		s.discardShared()
 		s.lease.pool.lender.placed.left(s.lease.pool.user, s.lease.loop)
 		s.setBackend(nil)
@@ -146,7 +146,9 @@ func (s *session) turn() error {
 	err := s.command()
 	why := keptNot
 	if s.pooled && err == nil {
-		why, err = s.settle()
+		if why, err = s.settle(); s.lease.reads {
+			s.noteRead(why)
+		}
 	}
 	s.consume()
 	s.dropViews()

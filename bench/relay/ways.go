@@ -28,6 +28,7 @@ const (
 	byHistory = "history" // tare with a history in a bucket
 	byBoth    = "both"    // tare with log and history
 	byPool    = "pool"    // the same, with eight shared connections
+	byPiped   = "piped"   // the same, with eight statements in flight on each
 
 	byAgainst = "against" // the binary of -against, with the flags of byTare
 )
@@ -39,7 +40,7 @@ func (o *Options) parseWays(list string) ([]string, error) {
 		return nil, fmt.Errorf("-ways takes neither -history nor -against")
 	case list != "":
 		ways := strings.Split(list, ",")
-		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth, byPool}
+		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth, byPool, byPiped}
 		for i, by := range ways {
 			if !slices.Contains(known, by) || slices.Contains(ways[:i], by) {
 				return nil, fmt.Errorf("-ways: %q is unknown or repeated; want some of %s", by, strings.Join(known, ", "))
@@ -94,6 +95,9 @@ func isTare(by string) bool {
 	}
 	return true
 }
+
+// shares reports whether a way is a configuration with shared connections.
+func shares(by string) bool { return by == byPool || by == byPiped }
 
 // A way is a connection to the server.
 type way struct {
@@ -222,23 +226,26 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 	if by != byBare {
 		args = append(args, "--data-dir", filepath.Join(dir, "data"))
 	}
-	if by == byTare || by == byAgainst || by == byLog || by == byBoth || by == byPool {
+	if by == byTare || by == byAgainst || by == byLog || by == byBoth || shares(by) {
 		w.log = filepath.Join(dir, "query.log")
 		args = append(args, "--log-file", w.log)
 	}
-	if by == byHistory || by == byBoth || by == byPool {
+	if by == byHistory || by == byBoth || shares(by) {
 		bucket := filepath.Join(dir, "bucket")
 		if err := os.Mkdir(bucket, 0o700); err != nil {
 			return nil, err
 		}
 		args = append(args, "--bucket", "file://"+bucket)
 	}
-	if by == byPool {
+	if shares(by) {
 		accounts := filepath.Join(dir, "accounts.yaml")
 		if err := os.WriteFile(accounts, []byte(testmysql.AppUser+": "+testmysql.Password+"\n"), 0o600); err != nil {
 			return nil, err
 		}
 		args = append(args, "--pool", "transaction", "--pool-accounts", accounts, "--pool-max", "8", "--backend-get-public-key")
+	}
+	if by == byPiped {
+		args = append(args, "--pool-depth", "8")
 	}
 	if by == byBare || by == byLog {
 		args = append(args, "--history-max-digests", "0")

@@ -126,7 +126,7 @@ func (s *service) Check() error {
 		}
 		s.accounts.Store(&accounts)
 		o.Pool = &gateway.PoolOptions{
-			Password: s.password, Max: s.cfg.PoolMax, Min: s.cfg.PoolMin, Statements: s.cfg.PoolStatements,
+			Password: s.password, Max: s.cfg.PoolMax, Min: s.cfg.PoolMin, Depth: s.cfg.PoolDepth, Statements: s.cfg.PoolStatements,
 			Lifetime: s.cfg.PoolLifetime, IdleAge: s.cfg.PoolIdle, Wait: s.cfg.PoolWait,
 		}
 	}

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -89,4 +90,22 @@ func (c *Conn) Silent() bool {
 		return false
 	}
 	return silent(c.fd, c.task.loop.peeked[:])
+}
+
+// WriteNow writes as much of p as the socket takes without waiting. Any task of the connection's loop may call it while no other one
+// is within Write. It does not allocate.
+func (c *Conn) WriteNow(p []byte) (n int) {
+	for n < len(p) && c.task != nil && c.err == nil && c.ready&isWritable != 0 {
+		k, errno := send(c.fd, p[n:])
+		switch errno {
+		case 0:
+			n += k
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			c.ready &^= isWritable
+		default:
+			return n // the next Write reports it
+		}
+	}
+	return n
 }

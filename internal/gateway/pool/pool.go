@@ -9,6 +9,7 @@ import (
 type Limits struct {
 	Max      int           // connections, those that are being opened included
 	Min      int           // connections that stay open while they are idle
+	Depth    int           // sessions whose statements are in flight on one connection; at most 1: its holder's alone
 	Lifetime time.Duration // a connection is not lent after this time; 0: no limit
 	IdleAge  time.Duration // a connection above Min is closed after this time without use; 0: never
 }
@@ -19,6 +20,7 @@ type Conn[K comparable, C any] struct {
 	Value C
 
 	born, idleSince time.Time
+	line            line[K, C]
 }
 
 // expired reports whether the connection is past its lifetime.
@@ -35,13 +37,17 @@ const (
 	GrantUse           // Waiter.Conn is the session's
 	GrantOpen          // open a connection: it is counted already
 	GrantReplace       // close Waiter.Conn, and open another connection: it is counted already
+	GrantBehind        // the session's statement is on Waiter.Conn, behind others: see Pool.Lead
+	GrantLost          // it was, but has no response
 )
 
 // An Owner is the session of a Waiter.
 type Owner[C any] interface {
 	// Fits reports whether a connection is in the session's state, so that it is preferred.
 	Fits(c C) bool
-	// Granted is called when a session in the queue is granted something.
+	// SendBehind sends the session's statement on a connection that another session holds, if both permit it.
+	SendBehind(c C) bool
+	// Granted is called when a session that waits is granted something other than GrantBehind.
 	Granted()
 }
 
@@ -52,8 +58,11 @@ type Waiter[K comparable, C any] struct {
 	Grant Grant
 	Conn  *Conn[K, C]
 
+	Alone bool // the statement is not sent behind others
+
 	queued     bool
 	prev, next *Waiter[K, C]
+	reserved   *Conn[K, C] // for the waiter, once those in flight on it have their responses
 }
 
 // Stats are counts of a pool.
@@ -61,24 +70,29 @@ type Stats struct {
 	Open, Idle, Queued           atomic.Int64  // connections, of them not lent, sessions in the queue
 	Opened, Closed, Lent, Waited atomic.Uint64 // since the start; Waited: sessions that were in the queue
 	TimedOut, Changed            atomic.Uint64 // since the start: sessions that waited too long, connections brought into another state
+	Behind, Lost                 atomic.Uint64 // since the start: statements sent behind others, and those of them without a response
 }
 
 // A Pool is described in the package documentation.
 type Pool[K comparable, C any] struct {
 	Limits
 	Stats
+	Brisk func(c C) bool // reports whether the statement of a connection's holder is not slow: others may wait behind it
 
 	idle        []*Conn[K, C] // the most recently used one last
 	first, last *Waiter[K, C] // the queue
+	lines       []*Conn[K, C] // connections with statements of more than one session in flight, or with room for them
+	uncovered   int           // waiters in the queue that no connection of lines is reserved for
 }
 
 // Ask requests a connection. Without a grant the waiter is in the queue: Granted is called, or Cancel removes it.
 func (p *Pool[K, C]) Ask(w *Waiter[K, C]) {
 	w.Grant, w.Conn = GrantNone, nil
-	if p.first == nil && p.serve(w) {
+	if p.first == nil && p.serve(w) || p.join(w) {
 		return
 	}
 	p.enqueue(w)
+	p.cover()
 }
 
 // serve grants w an idle connection or the room for one.
@@ -136,10 +150,15 @@ func (p *Pool[K, C]) Opened(class K, value C, now time.Time) *Conn[K, C] {
 
 // Put returns a lent connection. It reports whether the pool keeps it: otherwise the caller closes it, and calls Drop.
 func (p *Pool[K, C]) Put(c *Conn[K, C], now time.Time) (kept bool) {
-	if c.expired(&p.Limits, now) {
+	w := c.line.reserved
+	if w == nil {
+		w = p.first
+	}
+	p.endLine(c)
+	if c.expired(&p.Limits, now) || c.line.doomed {
 		return false
 	}
-	if w := p.first; w != nil {
+	if w != nil {
 		p.remove(w)
 		if w.Class == c.Class {
 			p.use(w, c)
@@ -156,8 +175,9 @@ func (p *Pool[K, C]) Put(c *Conn[K, C], now time.Time) (kept bool) {
 	return true
 }
 
-// Drop records that a connection was closed.
-func (p *Pool[K, C]) Drop() {
+// Drop records that a lent connection was closed. Those behind its holder get no response.
+func (p *Pool[K, C]) Drop(c *Conn[K, C]) {
+	p.Disband(c)
 	p.Closed.Add(1)
 	p.Failed()
 }
@@ -192,20 +212,22 @@ func (p *Pool[K, C]) Expire(now time.Time, dead func(C) bool, closed func(C)) {
 			continue
 		}
 		closed(p.take(i).Value)
-		p.Drop()
+		p.Drop(c)
 	}
 }
 
 // Clear removes all idle connections, and passes them to closed.
 func (p *Pool[K, C]) Clear(closed func(C)) {
 	for len(p.idle) > 0 {
-		closed(p.take(len(p.idle) - 1).Value)
-		p.Drop()
+		c := p.take(len(p.idle) - 1)
+		closed(c.Value)
+		p.Drop(c)
 	}
 }
 
 func (p *Pool[K, C]) enqueue(w *Waiter[K, C]) {
 	w.queued, w.prev, w.next = true, p.last, nil
+	p.uncovered++
 	if p.last == nil {
 		p.first = w
 	} else {
@@ -228,5 +250,9 @@ func (p *Pool[K, C]) remove(w *Waiter[K, C]) {
 		w.next.prev = w.prev
 	}
 	w.queued, w.prev, w.next = false, nil, nil
+	p.uncovered--
+	if w.reserved != nil {
+		p.release(w.reserved)
+	}
 	p.Queued.Add(-1)
 }

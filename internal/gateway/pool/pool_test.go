@@ -20,6 +20,8 @@ type user struct {
 func (u *user) Fits(c int) bool { return c == u.likes }
 func (u *user) Granted()        { u.granted++ }
 
+func (u *user) SendBehind(int) bool { return false }
+
 func newUser(class string) *user {
 	u := &user{}
 	u.Owner, u.Class = u, class
@@ -72,7 +74,7 @@ func TestPool(t *testing.T) {
 	if p.Put(a.Conn, now.Add(time.Hour)) {
 		t.Fatal("a connection past its lifetime was kept")
 	}
-	p.Drop()
+	p.Drop(a.Conn)
 	p.Put(d.Conn, now)
 	var closed []int
 	gone := func(v int) { closed = append(closed, v) }
@@ -142,7 +144,7 @@ func TestPoolRandomly(t *testing.T) {
 
 func act(p *Pool[string, int], u *user, rnd *rand.Rand, now time.Time) {
 	if rnd.IntN(10) == 0 {
-		p.Drop()
+		p.Drop(u.Conn)
 		return
 	}
 	p.Put(u.Conn, now)
