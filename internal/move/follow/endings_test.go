@@ -267,6 +267,9 @@ func TestMemberImages(t *testing.T) {
 		for _, c := range m.pending.Changes {
 			kind = c.Kind
 			for _, at := range []int{c.Before, c.After} {
+				if at < -1 {
+					t.Errorf("%s: an image at %d", tt.name, at)
+				}
 				if at < 0 {
 					got = append(got, "")
 					continue
