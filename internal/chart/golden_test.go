@@ -22,6 +22,7 @@ func TestDrawn(t *testing.T) {
 	for name, c := range map[string]Chart{
 		"beside": {Title: "Beside <each> other", Desc: "Two panels.", XLabel: "seconds", Panels: []Panel{p, high}},
 		"below":  {Title: "Below each other", Desc: "Two panels & scales.", XLabel: "seconds", Stacked: true, Panels: []Panel{p, high}},
+		"small":  {Title: "Parts of one", XLabel: "seconds", Panels: []Panel{{Title: "small", Lines: []Line{{"a", "#111111", []float64{0, 0.7}, []float64{0.1, 0.8}}}, Level: 0.5, LevelName: "half", From: 0.2, To: 0.5}}},
 		"none":   {Title: "Nothing"},
 	} {
 		file := filepath.Join("testdata", name+".svg")

@@ -149,6 +149,9 @@ func (c *Column) keyExpr() string {
 func (c *Column) keyLiteral(v []byte) (string, error) {
 	switch c.kind() {
 	case kindInteger, kindNumber, kindFloat, kindBit:
+		if len(v) == 0 {
+			return "", fmt.Errorf("key column %s: %q is not a number", c.Name, v)
+		}
 		for _, b := range v {
 			if (b < '0' || b > '9') && b != '-' && b != '+' && b != '.' && b != 'e' && b != 'E' {
 				return "", fmt.Errorf("key column %s: %q is not a number", c.Name, v)

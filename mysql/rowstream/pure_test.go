@@ -208,3 +208,50 @@ func TestSumReadEnds(t *testing.T) {
 		t.Errorf("%d rows before the end", n)
 	}
 }
+
+// TestBounds has chunks of keys of one to three columns, in ascending and descending order: a row is in exactly one of two neighbors.
+func TestBounds(t *testing.T) {
+	table := func(descending ...bool) *Table {
+		one := &Table{Schema: "d", Name: "t", KeyName: "PRIMARY", Descending: descending}
+		for i := range descending {
+			one.Columns, one.Key = append(one.Columns, Column{Name: string(rune('a' + i)), Type: "int", FullType: "int"}), append(one.Key, i)
+		}
+		return one
+	}
+	tuple := func(values ...string) (row mysqlwire.TextRow) {
+		for _, v := range values {
+			row = append(row, []byte(v))
+		}
+		return row
+	}
+	for _, tt := range []struct {
+		t     *Table
+		c     Chunk
+		where string
+		want  string
+	}{
+		{table(false), Chunk{}, "", ""}, {table(false), Chunk{}, "x = 1", " WHERE (x = 1)"},
+		{table(false), Chunk{After: tuple("1"), Upto: tuple("5")}, "", " WHERE (`a` > 1) AND (`a` <= 5)"}, {table(true), Chunk{After: tuple("5"), Upto: tuple("1")}, "x = 1", " WHERE (`a` < 5) AND (`a` >= 1) AND (x = 1)"},
+		{table(false, false), Chunk{After: tuple("1", "2")}, "", " WHERE (`a` >= 1 AND (`a` > 1 OR `a` = 1 AND `b` > 2))"}, {table(false, true), Chunk{Upto: tuple("1", "2")}, "", " WHERE (`a` <= 1 AND (`a` < 1 OR `a` = 1 AND `b` >= 2))"},
+		{table(false, false, false), Chunk{Upto: tuple("1", "2", "3")}, "", " WHERE (`a` <= 1 AND (`a` < 1 OR `a` = 1 AND `b` < 2 OR `a` = 1 AND `b` = 2 AND `c` <= 3))"},
+	} {
+		got, err := tt.t.conditions(tt.c, tt.where)
+		if err != nil || got != tt.want {
+			t.Errorf("%+v: %s, %v, want %s", tt.c, got, err, tt.want)
+		}
+	}
+	two := table(false, false)
+	if got, err := two.KeyIs(tuple("1", "2")); err != nil || got != "`a` = 1 AND `b` = 2" {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, wrong := range []mysqlwire.TextRow{tuple("1"), tuple("1", "2", "3"), {nil, []byte("1")}, {[]byte("1"), nil}, tuple("1", "x")} {
+		if got, err := two.KeyIs(wrong); err == nil {
+			t.Errorf("%q is %s", wrong, got)
+		}
+		for _, c := range []Chunk{{Number: 7, After: wrong}, {Number: 7, Upto: wrong}} {
+			if got, err := two.conditions(c, ""); err == nil || !strings.HasPrefix(err.Error(), "chunk 7 of d.t: ") {
+				t.Errorf("%q is %s, %v", wrong, got, err)
+			}
+		}
+	}
+}
