@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/sqldigest"
@@ -24,6 +25,7 @@ const (
 	ActivityTransaction          // waits for a command in an open transaction
 	ActivityReplication          // reads the binary log
 	ActivityPaused               // its command waits for the end of a pause
+	ActivityPool                 // its command waits for a shared connection
 	ActivityBackend              // waits for the backend
 	ActivitySending              // relays a response: bytes arrived within the last second
 	ActivityClient               // waits for the client, which sends the rest of a command or does not read the response
@@ -31,7 +33,7 @@ const (
 
 var activityNames = [...]string{
 	ActivityLogin: "login", ActivityIdle: "idle", ActivityTransaction: "idle-in-transaction", ActivityReplication: "replication",
-	ActivityPaused: "paused", ActivityBackend: "waiting-for-backend", ActivitySending: "sending", ActivityClient: "waiting-for-client",
+	ActivityPaused: "paused", ActivityPool: "waiting-for-connection", ActivityBackend: "waiting-for-backend", ActivitySending: "sending", ActivityClient: "waiting-for-client",
 }
 
 // String returns the activity's name in the API and in labels.
@@ -304,6 +306,8 @@ func (s *session) activity(w netloop.Suspension, now time.Time) Activity {
 	switch {
 	case s.phase.Load() == phasePaused:
 		return ActivityPaused
+	case s.pausing.Load() && s.lease.waiter.Grant == pool.GrantNone:
+		return ActivityPool
 	case w.Conn != nil && w.Conn == onLoop(s.client):
 		return ActivityClient
 	case s.isRunning() && !s.firstByte.IsZero() && now.Sub(s.lastByte) < sendingFor:

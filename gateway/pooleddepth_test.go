@@ -371,6 +371,9 @@ func TestKillQueued(t *testing.T) {
 	result := make(chan string, 1)
 	go func() { result <- readRow(t, victim, "SELECT v FROM t") }()
 	testwait.Until(t, "the queue", func() bool { return r.metric(t, "tare_pool_queue", testmysql.AppUser) == 1 })
+	if all := r.Busy(10, 0); all.Counts[gateway.ActivityPool] != 1 {
+		t.Errorf("sessions by activity: %v", all.Counts)
+	}
 	_, err := holder.Exec(t.Context(), fmt.Sprintf("KILL QUERY %d", victim.ConnectionID))
 	must(t, err)
 	if got := testwait.Receive(t, "the error", result); got != fmt.Sprint(mysqlwire.ErrnoQueryInterrupted) {
