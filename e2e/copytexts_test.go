@@ -46,6 +46,7 @@ func TestCopyDefinitionTexts(t *testing.T) {
 		{"MySQL", mysqlGTID.get, mysqlPlain.get},
 	} {
 		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
 			from, to := pair.from(t), pair.to(t)
 			must(t, from.Exec("drop database if exists texts", "drop database if exists _tare", "create database texts character set utf8mb4", "create table texts.t (a int primary key, b text)"))
 			must(t, to.Exec("drop database if exists texts", "drop database if exists _tare", "set global log_bin_trust_function_creators = 1"))
