@@ -22,7 +22,7 @@
 //   - No account gets more than it has on the source: of several grants on names that match a schema, the one that the server uses is
 //     carried. Where that depends on the order in which the server sorts them, the account needs a hand.
 //   - Create and Grant execute only what the target lacks, so that they can be repeated after a crash at any time.
-//   - Authentication strings are in statements to the target alone. Their type formats as a placeholder, and messages of servers
+//   - Authentication strings are in statements to the target alone. Formatting them yields a placeholder or an address, and messages of servers
 //     about statements that have them are withheld.
 //
 // # What it does not do
