@@ -97,8 +97,8 @@ func TestEachStatementFails(t *testing.T) {
 		f.proxy.EachFails(t, func() error {
 			one := f.follower(twoBatches(), workers)
 			err := one.Run(t.Context())
-			if !errors.Is(one.ended, err) && (err != nil || !errors.Is(one.ended, ErrEnded)) {
-				t.Errorf("it ended with %v, which is reported as %v", err, one.ended)
+			if ended := one.Err(); err == nil && !errors.Is(ended, ErrEnded) || err != nil && !errors.Is(ended, err) {
+				t.Errorf("it ended with %v, which is reported as %v", err, ended)
 			}
 			return err
 		}, "SELECT VERSION(), CONNECTION_ID(),", "SET @@SESSION.max_error_count", "ROLLBACK")
@@ -201,6 +201,13 @@ func TestEndings(t *testing.T) {
 		if tt.err == nil && ended != nil || tt.at < 3 && !errors.Is(ended, tt.err) { // at 3 it may have caught up before
 			t.Errorf("%s: WaitCaughtUp returns %v", tt.name, ended)
 		}
+		want := tt.err
+		if want == nil {
+			want = ErrEnded
+		}
+		if err := errors.Join(one.Err(), one.Err()); !errors.Is(err, want) {
+			t.Errorf("%s: Err returns %v", tt.name, err)
+		}
 		position, perr := f.following.Position(t.Context(), f.holder)
 		if perr != nil || tt.at > 0 && position != at(tt.at) {
 			t.Errorf("%s: recorded is %v, %v", tt.name, position, perr)
@@ -219,6 +226,137 @@ func TestEndings(t *testing.T) {
 	one := f.follower(&endingSource{scriptedSource: twoBatches()}, 1)
 	one.End()
 	f.must(one.Run(t.Context()))
+}
+
+// TestParts plans batches for several writers: they are applied in parts until the target has caught up, and then by one. One that cannot be planned
+// again is not applied.
+func TestParts(t *testing.T) {
+	f := newFollowTarget(t)
+	source := &scriptedSource{first: map[int]int{}, batches: []map[int]int{{}}}
+	for key := range 40 {
+		source.batches[0][key] = key + 1
+	}
+	for _, single := range []bool{false, true} {
+		one := f.follower(source, 3)
+		if err := one.Err(); err != nil {
+			t.Errorf("before it runs: %v", err)
+		}
+		plan := func() *slot {
+			changes, err := source.Follow(t.Context(), binlog.FollowOptions{From: at(1)})
+			f.must(err)
+			s := &slot{applier: newApplier(one.tables, 3)}
+			f.must(changes.Next(t.Context(), &s.batch))
+			s.applier.spread(3)
+			f.must(s.applier.plan(&s.batch))
+			return s
+		}
+		s := plan()
+		one.single = single
+		busy, err := one.busyWriters(s)
+		f.must(err)
+		if (len(busy) > 1) == single || one.parts == single {
+			t.Errorf("single %t: the writers %v, in parts %t", single, busy, one.parts)
+		}
+		f.must(one.apply(t.Context(), s))
+		rows := testrows.Column(t, f.holder, "SELECT CONCAT(COUNT(*), ' ', SUM(n - id)) FROM dst.a")
+		position, err := f.following.Position(t.Context(), f.holder)
+		f.must(err)
+		recorded := at(2)
+		if !single {
+			recorded = at(1) // the others may be killed before they commit
+		}
+		if one.parts || rows[0] != "40 40" || one.Applied() != at(2) || position != recorded || one.recorded != recorded || !one.boundary {
+			t.Errorf("single %t: in parts %t, rows %q, applied %v, recorded %v and %v", single, one.parts, rows, one.Applied(), position, one.recorded)
+		}
+		broken := plan()
+		broken.batch.Tables[0].Bytes = broken.batch.Tables[0].Bytes[:1]
+		if single {
+			if err := one.apply(t.Context(), broken); err == nil {
+				t.Error("a batch that cannot be planned is applied")
+			}
+		}
+		for _, w := range one.writers {
+			w.Close()
+		}
+	}
+}
+
+// A firstSource fails at one call of Heartbeat.First.
+type firstSource struct {
+	*slowSource
+	fails  string
+	closed int
+}
+
+var errFirst = errors.New("the source fails")
+
+func (s *firstSource) err(call string) error {
+	if s.fails == call {
+		return errFirst
+	}
+	return nil
+}
+
+func (s *firstSource) CurrentPosition(ctx context.Context) (binlog.Position, error) {
+	p, err := s.slowSource.CurrentPosition(ctx)
+	return p, errors.Join(err, s.err("CurrentPosition"))
+}
+
+func (s *firstSource) Follow(ctx context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
+	changes, err := s.slowSource.Follow(ctx, o)
+	return &firstLog{changes, s}, errors.Join(err, s.err("Follow"))
+}
+
+type firstLog struct {
+	binlog.Changes
+	s *firstSource
+}
+
+func (l *firstLog) Next(ctx context.Context, b *binlog.ChangeBatch) error {
+	return errors.Join(l.Changes.Next(ctx, b), l.s.err("Next"))
+}
+
+func (l *firstLog) Close() error {
+	l.s.closed++
+	return l.s.err("Close")
+}
+
+// TestFirstFails has a source fail at each call for the first heartbeat.
+func TestFirstFails(t *testing.T) {
+	for _, fails := range []string{"", "CurrentPosition", "Follow", "Next", "Close"} {
+		s := &firstSource{slowSource: &slowSource{}, fails: fails}
+		h := NewHeartbeat(HeartbeatOptions{Source: s, Copy: "copy", Patience: time.Minute, Observe: func(telemetry.Event) {}, Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}})
+		mark, err := h.First(t.Context(), nil)
+		if errors.Is(err, errFirst) != (fails != "") || fails == "" && (err != nil || mark != "mark" || len(h.sent) != 0) || (s.closed == 1) != (fails != "CurrentPosition" && fails != "Follow") {
+			t.Errorf("%q fails: %q, %v, closed %d times", fails, mark, err, s.closed)
+		}
+	}
+}
+
+// TestLagOf reports the age of the last commit, also of a source whose clock is ahead, and counts.
+func TestLagOf(t *testing.T) {
+	f, err := New(Options{Source: &endedSource{}, From: at(1), Shared: Shared{Observe: func(telemetry.Event) {}, Count: func(*Counts) {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	f.now = func() time.Time { return now }
+	for ago, want := range map[time.Duration]float64{-5 * time.Second: 0, 0: 0, 500 * time.Millisecond: 0.5, time.Hour: 3600} {
+		w := lagWatch{f: f, caughtUp: true}
+		lag := w.lag(at(7), nil, 9, now.Add(-ago))
+		if lag.CommitAge == nil || *lag.CommitAge != want || lag.Bytes != nil || lag.Changes != 9 || !lag.CaughtUp || lag.Position != at(7).String() || lag.Seconds != nil || lag.Confirmed != nil {
+			t.Errorf("%v: %+v", ago, lag)
+		}
+	}
+	if lag := (&lagWatch{f: f}).lag(at(7), nil, 0, time.Time{}); lag.CommitAge != nil || lag.CaughtUp {
+		t.Errorf("without a commit: %+v", lag)
+	}
+	for age, want := range map[time.Duration]bool{0: true, lagUnknown: true, lagUnknown + time.Second: false} {
+		var lag telemetry.Lag
+		if f.prove(&lag, now.Add(-age)); lag.Confirmed == nil || *lag.Confirmed != age.Seconds() || (lag.Seconds != nil) != want {
+			t.Errorf("%v: %+v", age, lag)
+		}
+	}
 }
 
 // TestMemberImages adds images of rows to a member of a log: those that its plan selects, without the columns that are not needed before a change.
