@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	tsdbindex "github.com/prometheus/prometheus/tsdb/index"
 
 	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/internal/history/stmtseries"
@@ -36,10 +35,11 @@ const (
 	valueBytes = 20 + 64
 )
 
-// headSample is the number of series sampled to weigh a head.
-const headSample = 1024
+// headSample is the number of series that are sampled of each metric. Series of one metric are alike; a histogram weighs many
+// times as much as a counter, so that the weight of a sample of all series depends on how many histograms it has.
+const headSample = 256
 
-// weighHead returns the heap bytes of a head's series: the number of series times the average of an evenly
+// weighHead returns the heap bytes of a head's series: of each metric the number of its series times the average of an evenly
 // drawn sample. It excludes the bytes of an empty head.
 func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 	count := head.NumSeries()
@@ -56,29 +56,19 @@ func weighHead(ctx context.Context, head *tsdb.Head) (int64, error) {
 		return 0, fmt.Errorf("weigh the head: %w", err)
 	}
 	defer func() { _ = cr.Close() }() // it was only read
-	name, value := tsdbindex.AllPostingsKey()
-	all, err := ir.Postings(ctx, name, value)
+	metrics, err := ir.LabelValues(ctx, promlabel.MetricNameLabel, nil)
 	if err != nil {
 		return 0, fmt.Errorf("weigh the head: %w", err)
 	}
 	w := headWeigher{chunks: cr}
-	every := max(count/headSample, 1)
-	for n := uint64(0); all.Next(); n++ {
-		const spread = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio: neighbors are spread over all bits
-		if n*spread>>32%every != 0 {
-			continue
-		}
-		if err := ir.Series(all.At(), &w.builder, &w.metas); err != nil {
-			continue // it was just removed
-		}
-		if err := w.series(); err != nil {
+	bytes := stripeBytes(float64(count))
+	for _, metric := range metrics {
+		n, err := w.metric(ctx, ir, metric)
+		if err != nil {
 			return 0, fmt.Errorf("weigh the head: %w", err)
 		}
+		bytes += n
 	}
-	if err := all.Err(); err != nil || w.seen == 0 {
-		return 0, err
-	}
-	bytes := int64(float64(w.bytes)/float64(w.seen)*float64(count)) + stripeBytes(float64(count))
 	if w.closed {
 		bytes += closedBuffer
 	}
@@ -92,8 +82,41 @@ type headWeigher struct {
 	metas   []chunks.Meta
 	h       histogram.Histogram
 
-	seen, bytes int64
-	closed      bool // some have closed chunks
+	seen, bytes int64 // of the current metric
+	closed      bool  // some have closed chunks
+}
+
+// metric returns the bytes of all series of a metric.
+func (w *headWeigher) metric(ctx context.Context, ir tsdb.IndexReader, name string) (int64, error) {
+	count := uint64(0)
+	all, err := ir.Postings(ctx, promlabel.MetricNameLabel, name)
+	if err != nil {
+		return 0, err
+	}
+	for all.Next() {
+		count++
+	}
+	if all, err = ir.Postings(ctx, promlabel.MetricNameLabel, name); err != nil {
+		return 0, err
+	}
+	w.seen, w.bytes = 0, 0
+	every := max(count/headSample, 1)
+	for n := uint64(0); all.Next(); n++ {
+		const spread = 0x9E3779B97F4A7C15 // 2^64 divided by the golden ratio: neighbors are spread over all bits
+		if n*spread>>32%every != 0 {
+			continue
+		}
+		if err := ir.Series(all.At(), &w.builder, &w.metas); err != nil {
+			continue // it was just removed
+		}
+		if err := w.series(); err != nil {
+			return 0, err
+		}
+	}
+	if err := all.Err(); err != nil || w.seen == 0 {
+		return 0, err
+	}
+	return int64(float64(w.bytes) / float64(w.seen) * float64(count)), nil
 }
 
 func (w *headWeigher) series() error {

@@ -55,7 +55,7 @@ func TestHeadWeight(t *testing.T) {
 			}
 			what := fmt.Sprintf("%d digests, round %d", digests, round)
 			t.Logf("%s: %d series, %d bytes, said to be %d (%+.1f %%)", what, db.Head().NumSeries(), grown, got, 100*float64(got-grown)/float64(grown))
-			if off := float64(got-grown) / float64(grown); off < -0.1 || off > 0.1 {
+			if off := float64(got-grown) / float64(grown); off < -0.07 || off > 0.07 {
 				t.Errorf("%s: the head weighs %d bytes and is said to weigh %d: want within 10 %%", what, grown, got)
 			}
 		}
