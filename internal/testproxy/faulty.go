@@ -311,7 +311,7 @@ func (p *Faulty) serve(client net.Conn) {
 			login, loading = false, bytes.HasPrefix(content[1:], []byte("LOAD DATA LOCAL"))
 			kind = p.next(content[1:], true)
 			r.expect()
-		case loading:
+		case loading && !first: // not COM_QUIT, a command without a response
 			kind = p.next([]byte("a part of a file"), false)
 		}
 		switch kind {
