@@ -173,12 +173,14 @@ var realScripts = []struct {
 // to be right. Each script is a test of its own, so that an interrupted run resumes with -run TestCorpusServers/MySQL/name.
 func TestCorpusServers(t *testing.T) {
 	var right, bold, named, expected, alarms, ran int
+	var mu sync.Mutex // guards them
+	var servers sync.WaitGroup
 	for _, server := range []string{"MariaDB", "MySQL"} {
 		opts := []testmysql.Option{testmysql.WithPerformanceSchema(), testmysql.WithArgs("--innodb-lock-wait-timeout=600")}
 		if server == "MySQL" {
 			opts = append(opts, testmysql.WithMySQL())
 		}
-		t.Run(server, func(t *testing.T) {
+		play := func(t *testing.T) {
 			s, err := testmysql.New(opts...)
 			if errors.Is(err, testmysql.ErrNoMySQL) {
 				t.Skip(err)
@@ -195,6 +197,8 @@ func TestCorpusServers(t *testing.T) {
 						main = mainText
 					}
 					kind, events := playScript(t, s, main, c.play, c.want)
+					mu.Lock()
+					defer mu.Unlock()
 					ran++
 					attention := strings.Contains(events, "Heavier") || strings.Contains(events, "New statement") || strings.Contains(events, "New caller")
 					all := strings.Count(events, "Caused by")
@@ -215,8 +219,10 @@ func TestCorpusServers(t *testing.T) {
 					}
 				})
 			}
-		})
+		}
+		servers.Go(func() { t.Run(server, play) })
 	}
+	servers.Wait() // no limit of its own: the test has one
 	t.Logf("%d scripts; of %d causes in bold %d are right; of %d causes %d are named; %d false alarms", ran, bold, right, expected, named, alarms)
 	if ran > 10 && (20*right < 19*bold || 5*named < 4*expected) {
 		t.Error("precision is below 0.95, or recall below 0.8")
