@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -197,4 +198,49 @@ func (x *relayer) queryState() (sessionState, error) {
 		return st, &pin{Reason: "a transaction is open that its statements did not show"}
 	}
 	return st, nil
+}
+
+// takeInsertID reads LAST_INSERT_ID() of the session, and sets that of the connection to 0: an INSERT with an id of the client's choice
+// has the id in its response, but does not set LAST_INSERT_ID().
+func (x *relayer) takeInsertID() error {
+	l := &x.lease
+	c := l.shared.Value
+	x.resp.Begin(mysqlwire.ComQuery, x.caps, 1)
+	if err := x.internalQuery("SELECT @@session.last_insert_id, LAST_INSERT_ID(0), '' LIMIT 1"); err != nil {
+		return fmt.Errorf("%w: %w", errBackendIdle, err)
+	}
+	row, _, err := x.readInternalRow(x.fillBackend)
+	if err != nil || row == nil {
+		return fmt.Errorf("%w: read LAST_INSERT_ID(): %w", errBackendIdle, err)
+	}
+	if id := parseUint(row[0]); id != 0 || !c.unlike {
+		l.insertID = id
+	}
+	c.inserted, c.unlike, c.insertID = false, false, 0
+	return nil
+}
+
+// bringInsertID sets LAST_INSERT_ID() of the connection.
+func (x *executor) bringInsertID() error {
+	c := x.lease.shared.Value
+	if c.insertID == x.lease.insertID {
+		return nil
+	}
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	sql := strconv.AppendUint([]byte("SET last_insert_id = "), x.lease.insertID, 10)
+	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), sql, x.caps)
+	if _, err := x.backend.Write(mysqlwire.ClosePacket(q, 0, 0)); err != nil {
+		return x.writeFailed(err)
+	}
+	x.internal = true
+	defer func() { x.internal = false }()
+	failed, err := x.skipInternal()
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return x.backendBroken(fmt.Errorf("last_insert_id was not set: error %d: %s", failed.Number, failed.Message))
+	}
+	c.insertID = x.lease.insertID
+	return nil
 }

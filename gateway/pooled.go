@@ -80,6 +80,7 @@ type sharedConn struct {
 	status   mysqlwire.Status
 	insertID uint64 // LAST_INSERT_ID()
 	inserted bool   // insertID is out of date
+	unlike   bool   // it was not the session's, but 0, when that began
 
 	statements pool.Statements
 	pipe       pipe
@@ -501,16 +502,9 @@ func (s *session) giveBack() error {
 		if err := s.goAlone(); err != nil {
 			return err
 		}
-		s.resp.Begin(mysqlwire.ComQuery, s.caps, 1)
-		if err := s.internalQuery("SELECT @@session.last_insert_id, '', '' LIMIT 1"); err != nil {
-			return fmt.Errorf("%w: %w", errBackendIdle, err)
+		if err := s.takeInsertID(); err != nil {
+			return err
 		}
-		row, _, err := s.readInternalRow(s.fillBackend)
-		if err != nil || row == nil {
-			return fmt.Errorf("%w: read LAST_INSERT_ID(): %w", errBackendIdle, err)
-		}
-		c.inserted, c.insertID = false, parseUint(row[0])
-		l.insertID = c.insertID
 	}
 	behind := l.shared.InLine() > 0
 	if s.turnstile.hold != nil || s.ended || c.stale || !behind && len(s.backend.Buffered()) > 0 {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/taredb/tare/gateway"
@@ -103,6 +104,56 @@ func TestPooledDiagnostics(t *testing.T) {
 			_, _ = a.Query(t.Context(), pair[0], func(mysqlwire.TextRow) error { return nil })
 			if got := one(t, a, pair[1]); len(got) == 0 || got[0] != pair[2] {
 				t.Errorf("%s, after %s: %q, want %q", pair[1], pair[0], got, pair[2])
+			}
+		}
+	})
+}
+
+// TestPooledInsertIDs compares LAST_INSERT_ID() after statements that set it, or do not, of a client that shares its connection with
+// another one, whose ids are others.
+func TestPooledInsertIDs(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		steps := []string{
+			"insert into t (v) values (1)", "insert into t (id, v) values (100, 2)", "insert into t (id, v) values (-1, 2)", "insert into t (v) values (3)", "insert into t (id) values (100)",
+			"insert into t (v) values (4), (5)", "update t set v = last_insert_id(77) where v = 4", "insert into t (id, v) values (200, 6)", "insert into u (a) values (1), (1)",
+			"begin", "insert into t (id, v) values (300, 7)", "insert into t (v) values (8)", "commit", "insert into t (id, v) values (400, 9)", "insert ignore into t (v) values ('x')",
+			"insert ignore into t (id, v) values (500, 'x')", "set autocommit = 0", "insert into t (id, v) values (600, 1)", "insert into t (v) values (9)", "rollback", "set autocommit = 1",
+		}
+		must(t, s.Exec("create database direct", "create database shared"))
+		for _, schema := range []string{"direct", "shared"} {
+			must(t, s.Exec("create table "+schema+".t (id int auto_increment primary key, v int)", "create table "+schema+".u (id int auto_increment primary key, a int unique)"))
+		}
+		must(t, s.Exec("create table shared.others (id int auto_increment primary key) auto_increment = 1000"))
+		r := startPooled(t, s, 1, nil)
+		for _, read := range []bool{true, false} { // the other client leaves its id on the connection, or none
+			direct, shared, other := dialPooled(t, s.Addr, "direct", nil), dialPooled(t, r.addr, "shared", nil), dialPooled(t, r.addr, "shared", nil)
+			for _, step := range steps {
+				keeps := strings.Contains(step, "ignore") // the connection, for its warnings
+				for _, c := range []*mysqlconn.Client{direct, shared} {
+					if _, err := c.Query(t.Context(), step, func(mysqlwire.TextRow) error { return nil }); err != nil {
+						refusal(t, step, err)
+						keeps = true
+					}
+				}
+				if keeps || shared.Status.Has(mysqlwire.StatusInTrans) {
+					if want, got := one(t, direct, "select last_insert_id()")[0], one(t, shared, "select last_insert_id()")[0]; got != want {
+						t.Errorf("on the same connection, after %s: LAST_INSERT_ID() is %s, want %s", step, got, want)
+					}
+					continue
+				}
+				_, err := other.Exec(t.Context(), "insert into others values ()")
+				if err != nil {
+					t.Fatalf("after %s: %v", step, err)
+				}
+				if read {
+					one(t, other, "select last_insert_id()")
+				}
+				if strings.Contains(step, "200") {
+					continue // the next statement finds the id of the one before
+				}
+				if want, got := one(t, direct, "select last_insert_id()")[0], one(t, shared, "select last_insert_id()")[0]; got != want {
+					t.Errorf("after %s: LAST_INSERT_ID() is %s, want %s", step, got, want)
+				}
 			}
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/taredb/tare/internal/mysql/sqlplan"
@@ -296,9 +295,11 @@ func (x *executor) afterShared() {
 	if x.hidesChanges() {
 		l.unsure, l.digest = true, x.rec.Digest
 	}
-	if effects.Has(sqlplan.EffectInsertID) && (x.resp.LastInsertID != 0 || effects.Has(sqlplan.EffectLastResult)) ||
+	if effects.Has(sqlplan.EffectInsertID) && (x.resp.LastInsertID != 0 || x.resp.Errno != 0 || effects.Has(sqlplan.EffectLastResult)) ||
 		effects.Any(sqlplan.EffectFunction|sqlplan.EffectUnknown) {
-		l.shared.Value.inserted = true
+		c := l.shared.Value
+		c.unlike = !c.inserted && c.insertID != l.insertID || c.inserted && c.unlike
+		c.inserted = true
 	}
 	l.rows = l.rows || x.plan.Type() == sqlplan.TypeSelect && x.resp.Errno == 0 && x.msg.cmd != mysqlwire.ComStmtPrepare
 	if x.msg.cmd == mysqlwire.ComStmtPrepare {
@@ -440,7 +441,7 @@ func (x *executor) beforeShared() (*clientError, error) {
 	if l.pinged && effects.Has(sqlplan.EffectLastResult) && x.mentions("ROW_COUNT") {
 		return errPreviousLost, nil
 	}
-	own := c.inserted || c.insertID == l.insertID
+	own := c.inserted && !c.unlike || !c.inserted && c.insertID == l.insertID
 	if !l.rows && effects.Has(sqlplan.EffectLastResult) && (contains(x.rec.Text, "FOUND_ROWS") || contains(x.rec.Normalized, "FOUND_ROWS")) {
 		return errPreviousLost, nil
 	}
@@ -450,7 +451,8 @@ func (x *executor) beforeShared() (*clientError, error) {
 	if own {
 		return nil, nil
 	}
-	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) {
+	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) &&
+		(c.inserted || c.insertID == 0 || !effects.Has(sqlplan.EffectInsertID)) { // which 0 shows to have set it
 		return nil, nil
 	}
 	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) { // a SET before it would remove what it reads
@@ -458,6 +460,11 @@ func (x *executor) beforeShared() (*clientError, error) {
 			return nil, nil
 		}
 		return errPreviousLost, nil
+	}
+	if c.inserted {
+		if err := x.takeInsertID(); err != nil {
+			return nil, err
+		}
 	}
 	return nil, x.bringInsertID()
 }
@@ -480,31 +487,6 @@ func (x *executor) mentions(words ...string) bool {
 // LAST_INSERT_ID(); warnings: also its warnings.
 func (x *executor) readsPrevious(warnings bool) bool {
 	return x.mentions("ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS") || warnings && x.mentions("WARNING", "ERROR")
-}
-
-// bringInsertID sets LAST_INSERT_ID() of the connection.
-func (x *executor) bringInsertID() error {
-	c := x.lease.shared.Value
-	if c.inserted || c.insertID == x.lease.insertID {
-		return nil
-	}
-	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
-	sql := strconv.AppendUint([]byte("SET last_insert_id = "), x.lease.insertID, 10)
-	q := mysqlwire.AppendQuery(mysqlwire.OpenPacket(nil), sql, x.caps)
-	if _, err := x.backend.Write(mysqlwire.ClosePacket(q, 0, 0)); err != nil {
-		return x.writeFailed(err)
-	}
-	x.internal = true
-	defer func() { x.internal = false }()
-	failed, err := x.skipInternal()
-	switch {
-	case err != nil:
-		return err
-	case failed != nil:
-		return x.backendBroken(fmt.Errorf("last_insert_id was not set: error %d: %s", failed.Number, failed.Message))
-	}
-	c.insertID = x.lease.insertID
-	return nil
 }
 
 // ownChanges records the changes of the session in the OK or EOF packet at the end of b, and returns b without those that the client
