@@ -58,7 +58,7 @@ const (
 )
 
 // AcceptCompression makes c accept a client that sets CLIENT_COMPRESS although it was not offered: see
-// stored. It is called after the login. Nothing may be buffered.
+// stored. It is called before the first command. Nothing may be buffered.
 func (c *Conn) AcceptCompression() {
 	if c.r != c.w || len(c.out) > 0 {
 		panic("BUG: AcceptCompression with buffered bytes")
@@ -194,7 +194,7 @@ func (s *stored) inflate() error {
 }
 
 func (s *stored) Write(b []byte) (int, error) {
-	if s.state == storedPlain {
+	if s.state != storedFrames { // before the first command: the end of the login, if the gateway itself responds to it
 		return s.Conn.Write(b)
 	}
 	s.out = s.out[:0]
