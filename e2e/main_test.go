@@ -84,7 +84,12 @@ func run(m *testing.M) (code int) {
 			}
 		}
 	}()
-	return m.Run()
+	code = m.Run()
+	if *pooled != "" && pooledLent.Load() == 0 {
+		fmt.Fprintf(os.Stderr, "-pool=%s: no gateway lent a connection\n", *pooled)
+		code = 1
+	}
+	return code
 }
 
 // A tare is one process of the binary.
@@ -121,6 +126,7 @@ func startOf(t *testing.T, program string, args []string) *tare {
 	type addresses struct{ Msg, Listen, GRPC, HTTP string }
 	reported := make(chan addresses, 1)
 	ready := []string{"listening", "gateway is ready", "store listens", "frontend listens", "rowstream is ready"}
+	args = append(args, poolArgs(t, args)...)
 	p := &tare{history: args[0] == "serve" && slices.Contains(args, "--bucket")}
 	p.child = startChild(t, exec.Command(program, args...), func(text []byte) {
 		var line addresses
@@ -182,6 +188,7 @@ func (p *tare) end(t *testing.T) (code int) {
 	t.Helper()
 	p.asked = true
 	p.checkHistory(t)
+	p.countLent(t)
 	return p.child.end(syscall.SIGTERM)
 }
 

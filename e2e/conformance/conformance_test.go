@@ -111,6 +111,7 @@ func TestConformance(t *testing.T) {
 			table.add(journal.verdicts[c.String()])
 		}
 	}
+	checkLent(t)
 	text := table.String()
 	must(t, os.WriteFile(filepath.Join(dir, "table.md"), []byte(text), 0o644))
 	t.Log("\n" + text)

@@ -9,6 +9,7 @@
 //     into this repository.
 //   - A case is one test of a suite with one protocol (how the test program sends statements) and one profile (how
 //     the gateway is started).
+//     In the profiles pool and moved, clients share connections to the backend: see pooledDifferences.
 //   - A leg is one run of a case: direct, or through the gateway.
 //   - A rig is one private server, and the gateways in front of it, for one worker.
 //

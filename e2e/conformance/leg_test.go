@@ -43,6 +43,9 @@ func (l *leg) equal(m *leg) bool {
 	return l.code == m.code && l.limit == m.limit && bytes.Equal(l.recorded, m.recorded) && bytes.Equal(l.output, m.output)
 }
 
+// text returns the recorded result and the output.
+func (l *leg) text() string { return string(l.recorded) + "\n" + string(l.output) }
+
 // reason returns why the test does not apply to the server, as the test says.
 func (l *leg) reason() string {
 	for line := range strings.Lines(string(l.output)) {

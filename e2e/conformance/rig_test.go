@@ -54,15 +54,26 @@ type rig struct {
 type gateway struct {
 	*child.Child
 	port   int
+	http   string // URL of the pages
 	log    string // the query log, or ""
 	stderr *os.File
 }
 
 // profiles are arguments of `tare serve`, which has the server's certificate too. The clients use TLS in the profile tls.
 var profiles = map[string]func(*rig, string) []string{
-	"bare": func(*rig, string) []string { return nil },
-	"full": (*rig).everything,
-	"tls":  (*rig).everything,
+	"bare":  func(*rig, string) []string { return nil },
+	"full":  (*rig).everything,
+	"tls":   (*rig).everything,
+	"pool":  (*rig).pooled,
+	"moved": func(r *rig, dir string) []string { return append(r.pooled(dir), "--pool-lifetime", "1ns") },
+}
+
+// isPooled reports whether the clients of a profile share connections: in moved, each command that no pin precedes has a new one.
+func isPooled(profile string) bool { return profile == "pool" || profile == "moved" }
+
+// pooled turns on all that everything does, and shared connections for the account of the tests.
+func (r *rig) pooled(dir string) []string {
+	return append(r.everything(dir), "--pool", "transaction", "--pool-accounts", r.accounts(), "--pool-max", "100")
 }
 
 // everything turns on rules that match nothing, the query log with values, and the history.
@@ -72,6 +83,9 @@ func (r *rig) everything(dir string) []string {
 		"--bucket", "file://" + filepath.Join(dir, "bucket"),
 	}
 }
+
+// accounts returns the file with the account of the tests.
+func (r *rig) accounts() string { return filepath.Join(r.kept, "accounts.yaml") }
 
 const rulesOfNothing = `serve:
   rules:
@@ -187,6 +201,9 @@ func (r *rig) ready(ctx context.Context, opts []string) error {
 	cfg.User, cfg.Net, cfg.Addr, cfg.MultiStatements, cfg.Logger = "root", "unix", r.server.Socket, true, &mysql.NopLogger{}
 	if r.plain {
 		cfg.Passwd = testmysql.Password
+	}
+	if err := os.WriteFile(r.accounts(), []byte(`root: "`+cfg.Passwd+"\"\n"), 0o600); err != nil {
+		return err
 	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -368,6 +385,9 @@ func (r *rig) close() (err error) {
 
 // through returns the gateway of a profile, which it starts if it does not run.
 func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
+	if isPooled(profile) {
+		pooledLegs.Add(1)
+	}
 	if g := r.gateways[profile]; g != nil {
 		select {
 		case <-g.Done:
@@ -399,7 +419,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 	err = g.Await(ctx, time.Minute, func() (bool, error) {
 		text, err := os.ReadFile(stderr.Name())
 		for line := range strings.Lines(string(text)) {
-			var l struct{ Msg, Listen string }
+			var l struct{ Msg, Listen, HTTP string }
 			if json.Unmarshal([]byte(line), &l) != nil || l.Listen == "" {
 				continue
 			}
@@ -407,6 +427,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 			if err != nil {
 				return false, err
 			}
+			g.http = l.HTTP
 			g.port, err = strconv.Atoi(port)
 			return err == nil, err
 		}
@@ -425,6 +446,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 
 // stop ends a gateway, and returns an error if it panicked.
 func (g *gateway) stop(profile string) error {
+	lentErr := g.countLent(profile)
 	err := g.Stop(time.Minute)
 	if g.bySessionsLeft(err) {
 		err = nil
@@ -434,7 +456,7 @@ func (g *gateway) stop(profile string) error {
 	if s := string(text); strings.Contains(s, "panic:") || strings.Contains(s, "BUG:") {
 		err = errors.Join(err, fmt.Errorf("tare with profile %s panicked:\n%s", profile, s))
 	}
-	return errors.Join(err, readErr)
+	return errors.Join(err, readErr, lentErr)
 }
 
 // bySessionsLeft reports whether the gateway ended with the code of sessions that it had to cut off.

@@ -1,0 +1,150 @@
+//go:build e2e
+
+package conformance
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A pooledDifference is a difference of a case in the profiles pool or moved that shared connections explain.
+type pooledDifference struct {
+	says  string         // words of docs/tasks/pool.md or docs/reference/pool.md that explain it
+	cases *regexp.Regexp // of SERVER/SUITE/TEST/PROTOCOL/PROFILE, or of SERVER/SUITE and a client's case
+
+	// shows matches in what differs: the lines of the leg through the gateway that the direct one does not have.
+	shows *regexp.Regexp
+	masks *regexp.Regexp // or: the differing texts of both legs
+	// sometimes: the case may also be equal. Otherwise that fails: the difference is to be removed from the list.
+	sometimes bool
+}
+
+var pooledDifferences = []pooledDifference{
+	{
+		says:  "Connection attributes of clients are not passed on",
+		cases: regexp.MustCompile(`^mysql/go-sql-driver/TestConnectionAttributes$`),
+		shows: regexp.MustCompile(`expected "Go-MySQL-Driver", got ""`),
+	},
+	{
+		says:  "The error is 1235, and nothing was executed.",
+		cases: regexp.MustCompile(`/gcol/gcol_blocked_sql_funcs_\w+/plain/`),
+		shows: regexp.MustCompile(`generated always as \(found_rows\(\)\) virtual\)' failed with wrong errno .*1235`),
+	},
+	{
+		says:  "`SHOW SESSION STATUS` counts what the connection did, for all its clients",
+		cases: regexp.MustCompile(`/(pool|moved)$`),
+		masks: regexp.MustCompile(`(?m)^[A-Z][a-z]+(_[a-z]+)+\t\d+$`), sometimes: true,
+	},
+	{
+		says:  "logs in at the backend as the same user",
+		cases: regexp.MustCompile(`^mariadb-[0-9.]+/main/kill-2/`), // whose server refuses it directly, too
+		shows: regexp.MustCompile(`1045 Tare cannot log in at its backend as 'root': Access denied for user 'root'`),
+	},
+	{
+		says:  "shared connections per user that stay open while they are idle",
+		cases: regexp.MustCompile(`/main/flush_block_commit/`),
+		shows: regexp.MustCompile(`Timeout in wait_until_count_sessions\.inc`), sometimes: true,
+	},
+}
+
+// pooledReason returns the words that explain a difference of a case, "" if none do.
+func pooledReason(name, direct, through string) string {
+	differs := linesOnlyIn(through, direct)
+	for _, d := range pooledDifferences {
+		if !d.cases.MatchString(name) {
+			continue
+		}
+		if d.shows != nil && d.shows.MatchString(differs) || d.masks != nil && d.masks.ReplaceAllString(direct, "…") == d.masks.ReplaceAllString(through, "…") {
+			return "shared connections: " + d.says
+		}
+	}
+	return ""
+}
+
+// pooledStale returns the words of a listed difference that an equal case does not have any more.
+func pooledStale(name string) string {
+	for _, d := range pooledDifferences {
+		if !d.sometimes && d.cases.MatchString(name) {
+			return d.says
+		}
+	}
+	return ""
+}
+
+// linesOnlyIn returns the lines of a text that another one does not have.
+func linesOnlyIn(a, b string) string {
+	has := map[string]bool{}
+	for line := range strings.Lines(b + "\n") {
+		has[line] = true
+	}
+	var only strings.Builder
+	for line := range strings.Lines(a + "\n") {
+		if !has[line] {
+			only.WriteString(line)
+		}
+	}
+	return only.String()
+}
+
+// TestPooledDifferences checks that the documentation explains each difference.
+func TestPooledDifferences(t *testing.T) {
+	var all []string
+	for _, page := range []string{"tasks/pool.md", "reference/pool.md", "reference/configuration.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		must(t, err)
+		all = append(all, strings.Join(strings.Fields(string(text)), " "))
+	}
+	for _, d := range pooledDifferences {
+		if !strings.Contains(strings.Join(all, " "), d.says) {
+			t.Errorf("the documentation of shared connections does not have %q", d.says)
+		}
+	}
+}
+
+// lent is how often gateways have lent a shared connection to a client.
+var lent atomic.Int64
+
+var lentCount = regexp.MustCompile(`(?m)^tare_pool_lent_total\{.*\} (\S+)$`)
+
+// countLent adds what the gateway has lent.
+func (g *gateway) countLent(profile string) error {
+	select {
+	case <-g.Done:
+		return nil
+	default:
+	}
+	if !isPooled(profile) || g.http == "" {
+		return nil
+	}
+	response, err := http.Get(g.http + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	for _, m := range lentCount.FindAllSubmatch(text, -1) {
+		n, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return err
+		}
+		lent.Add(int64(n))
+	}
+	return err
+}
+
+// pooledLegs counts legs through gateways with shared connections.
+var pooledLegs atomic.Int64
+
+// checkLent fails the test if legs ran through such gateways, but none lent a connection.
+func checkLent(t *testing.T) {
+	t.Helper()
+	if pooledLegs.Load() > 0 && lent.Load() == 0 {
+		t.Error("no gateway lent a shared connection")
+	}
+}
