@@ -50,7 +50,7 @@ func newSource(t *testing.T) *source {
 
 // options dump all tables to a destination.
 func (s *source) options(to Destination) Options {
-	o := Options{From: s.d, To: to, Tuning: throttle.Tuning{Workers: 2, ChunkBytes: 5000}, Verify: true, Pacer: throttle.NewPacer(throttle.PacerOptions{}), Waits: &telemetry.Waits{}, Observe: func(telemetry.Event) {}, Selection: inventory.Selection{Schemas: []string{"f"}}}
+	o := Options{From: s.d, To: to, Tuning: throttle.Tuning{Workers: 2, ChunkBytes: 5000}, Verify: true, Pacer: throttle.NewPacer(throttle.PacerOptions{}), Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}, Observe: func(telemetry.Event) {}, Selection: inventory.Selection{Schemas: []string{"f"}}}
 	for _, name := range []string{"a", "b", "e"} {
 		o.Tables = append(o.Tables, tabledef.Spec{Schema: "f", Name: name})
 	}

@@ -49,7 +49,7 @@ func TestHeartbeatModel(t *testing.T) {
 	for range 60 {
 		s := &beatenSource{}
 		now := time.Unix(1000, 0)
-		var waits telemetry.Waits
+		waits := telemetry.Waits{Observe: func(telemetry.Event) {}}
 		h := NewHeartbeat(HeartbeatOptions{Source: s, Copy: "c", Waits: &waits, Observe: func(telemetry.Event) {}, Tables: []*tabledef.Table{{Source: &rowstream.Table{Schema: "z"}}, {Source: &rowstream.Table{Schema: "a"}}, {Source: &rowstream.Table{Schema: "z"}}}})
 		h.now = func() time.Time { return now }
 		type beat struct {
@@ -155,7 +155,7 @@ func TestHeartbeatEnds(t *testing.T) {
 	lost := errors.New("lost")
 	for _, fails := range []error{nil, lost} {
 		s := &beatenSource{err: lost}
-		var waits telemetry.Waits
+		waits := telemetry.Waits{Observe: func(telemetry.Event) {}}
 		var events []string
 		h := NewHeartbeat(HeartbeatOptions{Copy: "c", Waits: &waits, Observe: func(e telemetry.Event) { events = append(events, string(e.Kind)+" "+e.Text) }})
 		h.Use(s)
