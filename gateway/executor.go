@@ -209,6 +209,9 @@ func (x *executor) pass() error {
 
 // execution serves the commands that execute prepared statements or fetch their rows.
 func (x *executor) execution() error {
+	if x.wasPlanned() {
+		return x.executeShared(x.lease.statement)
+	}
 	x.beginRecord()
 	x.modes.followRules()
 	st := x.statements.find(x.msg.body)
@@ -228,25 +231,32 @@ func (x *executor) execution() error {
 		x.record(err)
 		return err
 	}
-	x.rec.Digest, x.rec.Normalized, x.rec.NormalizedCut = st.digest, st.text, st.cut
-	x.rec.StatementID, x.unreadable = st.id, st.unreadable
-	x.rec.Tags = x.listTags(st.tagText, st.tagEnds)
+	x.identify(st)
 	if x.pooled {
 		return x.executeShared(st)
 	}
 	return x.executePrepared(st)
 }
 
+// identify records which statement is executed.
+func (x *executor) identify(st *preparedStatement) {
+	x.rec.Digest, x.rec.Normalized, x.rec.NormalizedCut = st.digest, st.text, st.cut
+	x.rec.StatementID, x.unreadable = st.id, st.unreadable
+	x.rec.Tags = x.listTags(st.tagText, st.tagEnds)
+}
+
 // executePrepared serves them for a statement of the client's.
 func (x *executor) executePrepared(st *preparedStatement) error {
-	if st.moved || st.untyped {
+	if (st.moved || st.untyped) && !x.lease.sent {
 		if e := x.translate(st); e != nil {
 			return x.respondError(e)
 		}
 	}
-	if len(st.text) > 0 {
+	switch {
+	case x.lease.planned && x.plan != nil:
+	case len(st.text) > 0:
 		x.findPrepared(st)
-	} else { // past the bound on kept texts
+	default: // past the bound on kept texts
 		if st.rules != x.modes.rules && x.srv.opts.Planner.HasRules() {
 			return x.refuseWithoutText()
 		}

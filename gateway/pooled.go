@@ -265,8 +265,11 @@ type lease struct {
 
 	planned bool          // the current statement's plan was made before there was a connection
 	scope   sqlplan.Scope // of that plan
-	reads   bool          // it is a read that depends on nothing but the session's state, and leaves nothing
-	sent    bool          // it was sent behind those of others
+
+	statement *preparedStatement // that the current command executes, if planned
+
+	reads bool // it is a read that depends on nothing but the session's state, and leaves nothing
+	sent  bool // it was sent behind those of others
 }
 
 // keptBy is why a session keeps its connection between two commands.

@@ -31,20 +31,37 @@ func (c *sharedConn) brisk(slow time.Duration) bool {
 	return !c.pipe.writing && time.Since(c.pipe.turn) < slow
 }
 
-// planFirst makes the plan of the current COM_QUERY before the session has a connection: it decides whether the statement may be sent
-// behind others.
-func (s *session) planFirst() {
+// planFirst makes the plan of the current statement before the session has a connection: it decides whether the statement may be sent
+// behind others. st is the prepared one that the command names.
+func (s *session) planFirst(st *preparedStatement) {
 	l := &s.lease
 	if s.srv.opts.Pool.Depth < 2 || !s.msg.whole || s.msg.size > maxBehind || s.modes.unknown {
 		return
 	}
-	sql, err := sqlOf(s.msg.body, s.caps)
-	if err != nil {
+	switch s.msg.cmd {
+	case mysqlwire.ComQuery:
+		sql, err := sqlOf(s.msg.body, s.caps)
+		if err != nil {
+			return
+		}
+		s.beginRecord()
+		s.modes.followRules()
+		s.planWhole(sql)
+	case mysqlwire.ComStmtExecute:
+		if st == nil || st.holds() || st.refused != nil || len(st.text) == 0 {
+			return
+		}
+		if s.msg.cursor = cursorUse(s.msg.body, st, s.modes.maria); s.msg.cursor != mysqlwire.CursorUnused {
+			return
+		}
+		s.beginRecord()
+		s.modes.followRules()
+		s.identify(st)
+		s.findPrepared(st)
+		l.statement = st
+	default:
 		return
 	}
-	s.beginRecord()
-	s.modes.followRules()
-	s.planWhole(sql)
 	l.planned, l.scope, s.sent = true, s.modes.scope, time.Time{}
 	l.reads = s.plan.Type() == sqlplan.TypeSelect && s.plan.ReadOnly() && s.plan.Effects() == 0 && s.usesTable() && !s.unreadable &&
 		s.modes.status.Has(mysqlwire.StatusAutocommit)
@@ -71,7 +88,7 @@ func (x *executor) wasPlanned() bool {
 
 // SendBehind implements pool.Owner.
 func (s *session) SendBehind(c *sharedConn) bool {
-	if !c.matches(s) || c.mode != s.modes.mode || len(c.pipe.out)+s.msg.size > maxUnsent {
+	if !c.matches(s) || c.mode != s.modes.mode || !s.prepareFor(c) || len(c.pipe.out)+s.msg.size > maxUnsent {
 		return false
 	}
 	c.pipe.out = append(c.pipe.out, s.client.Buffered()[:s.msg.size]...)
@@ -83,6 +100,23 @@ func (s *session) SendBehind(c *sharedConn) bool {
 		c.pipe.queued = true
 		l.unsent = append(l.unsent, c)
 		l.keeper.Resume()
+	}
+	return true
+}
+
+// prepareFor has an execution be of the connection's statement, if it has that.
+func (s *session) prepareFor(c *sharedConn) bool {
+	st := s.lease.statement
+	if st == nil {
+		return true
+	}
+	on := c.statements.Find(&st.key)
+	if on == nil || on.Busy || on.Cursored {
+		return false
+	}
+	if st.use(on); s.translate(st) != nil {
+		st.on, on.Owner = nil, 0
+		return false
 	}
 	return true
 }

@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,19 +39,20 @@ func TestPooledDepth(t *testing.T) {
 			}
 			must(t, s.Exec("insert into "+schema+".t values "+strings.Join(rows, ",")))
 		}
-		t.Run("one connection", func(t *testing.T) { pooledDepth(t, s, 1, *poolSteps/2, false) })
-		t.Run("old clients", func(t *testing.T) { pooledDepth(t, s, 3, *poolSteps/2, true) })
+		t.Run("one connection", func(t *testing.T) { pooledDepth(t, s, 1, *poolSteps/2, &depthClient{}) })
+		t.Run("old clients", func(t *testing.T) { pooledDepth(t, s, 3, *poolSteps/2, &depthClient{old: true}) })
+		t.Run("executions", func(t *testing.T) { pooledDepth(t, s, 1, *poolSteps/2, &depthClient{executes: true}) })
 	})
 }
 
-func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, old bool) {
+func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, kind *depthClient) {
 	r := startPooled(t, s, most, func(o *gateway.PoolOptions) { o.Depth = 8 })
 	var wg sync.WaitGroup
 	var done atomic.Int64
 	for k := range 24 {
 		rnd := testseed.Rand(t)
 		wg.Go(func() {
-			c := &depthClient{t: t, s: s, addr: r.addr, number: k, rnd: rnd, schema: "d1", old: old}
+			c := &depthClient{t: t, s: s, addr: r.addr, number: k, rnd: rnd, schema: "d1", old: kind.old, executes: kind.executes}
 			c.dial()
 			for i := range steps {
 				if err := c.step(i); err != nil {
@@ -62,7 +65,7 @@ func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, old bool) {
 	}
 	wg.Wait()
 	user := testmysql.AppUser
-	if old {
+	if kind.old {
 		user = testmysql.RootUser
 	}
 	behind, again := r.metric(t, "tare_pool_pipelined_total", user), r.metric(t, "tare_pool_pipelined_again_total", user)
@@ -74,17 +77,22 @@ func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, old bool) {
 
 // A depthClient is a client of TestPooledDepth, which knows what it has to see.
 type depthClient struct {
-	t      *testing.T
-	s      *testmysql.Server
-	addr   string
-	number int
-	rnd    *rand.Rand
-	schema string
-	old    bool // without CLIENT_DEPRECATE_EOF
-	c      *mysqlconn.Client
+	t        *testing.T
+	s        *testmysql.Server
+	addr     string
+	number   int
+	rnd      *rand.Rand
+	schema   string
+	old      bool // without CLIENT_DEPRECATE_EOF
+	executes bool // mostly prepared statements
+	c        *mysqlconn.Client
+
+	prepared uint32
+	types    [2]mysqlwire.ColumnType // that were sent; 0: none
 }
 
 func (c *depthClient) dial() {
+	c.prepared = 0
 	if !c.old {
 		c.c = dialPooled(c.t, c.addr, c.schema, nil)
 		return
@@ -132,14 +140,19 @@ func (c *depthClient) fails(sql string, number mysqlwire.Errno) error {
 
 func (c *depthClient) step(i int) error {
 	id := c.rnd.IntN(200)
-	switch n := c.rnd.IntN(60); {
+	n := c.rnd.IntN(60)
+	if c.executes && n > 10 {
+		n = 21
+	}
+	switch {
 	case n == 0:
-		_, err := c.query("SET sql_mode = 'ANSI_QUOTES'")
-		return errors.Join(err, c.want(fmt.Sprintf(`SELECT "v" FROM t WHERE id = %d`, id), c.row(id)), c.want("SELECT @@sql_mode", "ANSI_QUOTES"))
+		err := c.unprepare()
+		_, err2 := c.query("SET sql_mode = 'ANSI_QUOTES'")
+		return errors.Join(err, err2, c.want(fmt.Sprintf(`SELECT "v" FROM t WHERE id = %d`, id), c.row(id)), c.want("SELECT @@sql_mode", "ANSI_QUOTES"))
 	case n == 1:
+		err := c.unprepare()
 		c.schema = []string{"d1", "d2"}[c.rnd.IntN(2)]
-		_, err := c.query("USE " + c.schema)
-		return err
+		return errors.Join(err, c.use())
 	case n < 5:
 		steps := []string{"BEGIN", fmt.Sprintf("REPLACE INTO w VALUES (%d, %d)", c.number, i), fmt.Sprintf("SELECT v FROM t WHERE id = %d", id), "COMMIT"}
 		for _, sql := range steps {
@@ -167,7 +180,7 @@ func (c *depthClient) step(i int) error {
 	case n == 10:
 		_, err := c.query("SET @mine = " + fmt.Sprint(i))
 		return errors.Join(err, c.want("SELECT @mine", fmt.Sprint(i)), c.want(fmt.Sprintf("SELECT v FROM t WHERE id = %d", id), c.row(id)),
-			c.c.Send(c.t.Context(), []byte{byte(mysqlwire.ComResetConnection)}), c.use())
+			c.reset())
 	case n == 11 && i > 20:
 		must(c.t, c.s.Exec("update "+c.schema+".flag set x = 7"))
 		err := c.view(id)
@@ -176,14 +189,61 @@ func (c *depthClient) step(i int) error {
 	case n < 20:
 		return c.view(id)
 	case n < 30:
+		return c.execute(id, i)
+	case n < 40:
 		return c.want(fmt.Sprintf("SELECT v, id FROM t WHERE id BETWEEN %d AND %d ORDER BY id", id, id+1), c.pair(id)...)
 	}
 	return c.want(fmt.Sprintf("SELECT v FROM t WHERE id = %d", id), c.row(id))
 }
 
+// execute executes a prepared statement, whose first value is a number or a text. Types are sent when they change.
+func (c *depthClient) execute(id, i int) error {
+	if c.prepared == 0 {
+		ok, err := c.c.Prepare(c.t.Context(), []byte("SELECT CONCAT(v, '|', ?) FROM t WHERE id = ?"))
+		if err != nil {
+			return err
+		}
+		c.prepared, c.types = ok.StatementID, [2]mysqlwire.ColumnType{}
+	}
+	number := func(n int) mysqlwire.BinaryValue {
+		return mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}, Data: binary.LittleEndian.AppendUint64(nil, uint64(n))}
+	}
+	first, want := number(i), fmt.Sprintf("%s|%d", c.row(id), i)
+	if c.rnd.IntN(4) == 0 {
+		first, want = mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeVarString}, Data: []byte("text")}, c.row(id)+"|text"
+	}
+	var p mysqlwire.StmtParams
+	p.Reset(2)
+	p.Values = []mysqlwire.BinaryValue{first, number(id)}
+	types := [2]mysqlwire.ColumnType{first.Type, mysqlwire.TypeLongLong}
+	e := mysqlwire.StmtExecute{StatementID: c.prepared, Iterations: 1, Params: p.AppendTo(nil, 0, c.c.Capabilities, types != c.types)}
+	c.types = types
+	w := &twin{worlds: [2]world{{"none", c.addr}}, clients: [2]*mysqlconn.Client{c.c}}
+	all, errno, err := w.exchange(0, e.AppendTo(nil))
+	if err != nil || errno != 0 || !bytes.Contains(all, append([]byte{byte(len(want))}, want...)) {
+		return fmt.Errorf("execution: %w, errno %d, got %q, want %q", err, errno, all, want)
+	}
+	return nil
+}
+
 func (c *depthClient) use() error {
 	_, err := c.query("USE " + c.schema)
 	return err
+}
+
+// unprepare closes the prepared statement: with another schema or sql_mode it would keep the connection.
+func (c *depthClient) unprepare() error {
+	if c.prepared == 0 {
+		return nil
+	}
+	id := c.prepared
+	c.prepared = 0
+	return c.c.CloseStatement(id)
+}
+
+func (c *depthClient) reset() error {
+	c.prepared = 0
+	return errors.Join(c.c.Send(c.t.Context(), []byte{byte(mysqlwire.ComResetConnection)}), c.use())
 }
 
 func (c *depthClient) pair(id int) (all []string) {
@@ -209,7 +269,7 @@ func (c *depthClient) view(id int) error {
 	if got[0] == "" && rows[0][0] == '0' {
 		return nil
 	}
-	return errors.Join(c.c.Send(c.t.Context(), []byte{byte(mysqlwire.ComResetConnection)}), c.use())
+	return errors.Join(c.reset())
 }
 
 // TestPooledBehind has statements wait on one connection behind one that waits for a lock, and takes each of them away in some way: those
@@ -396,16 +456,36 @@ func TestDepthAllocs(t *testing.T) {
 	w := &twin{worlds: [2]world{{"none", r.addr}}, clients: [2]*mysqlconn.Client{a}}
 	want, _, err := w.exchange(0, command[mysqlwire.HeaderLen:])
 	must(t, err)
-	alloctest.Run(t, []alloctest.Case{{Name: "statements of two clients", Op: func() error {
-		if _, err := a.Write(command); err != nil {
-			return err
+	both := func(commands [2][]byte, want []byte) func() error {
+		return func() error {
+			if _, err := a.Write(commands[0]); err != nil {
+				return err
+			}
+			if err := testscript.RoundTrip(b.Conn, commands[1], want); err != nil {
+				return err
+			}
+			return testscript.RoundTrip(a.Conn, nil, want)
 		}
-		if err := testscript.RoundTrip(b.Conn, command, want); err != nil {
-			return err
+	}
+	alloctest.Run(t, []alloctest.Case{{Name: "statements of two clients", Op: both([2][]byte{command, command}, want)}})
+	before := r.metric(t, "tare_pool_pipelined_total", testmysql.AppUser)
+	var executions [2][]byte
+	for i, c := range []*mysqlconn.Client{a, b} {
+		w.clients[0] = c
+		ok, err := c.Prepare(t.Context(), []byte("SELECT v FROM t WHERE id = ?"))
+		must(t, err)
+		for _, types := range []bool{true, false} { // then without types, which Tare adds where the other client's were the last
+			var p mysqlwire.StmtParams
+			p.Reset(1)
+			p.Values = []mysqlwire.BinaryValue{{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong}, Data: binary.LittleEndian.AppendUint64(nil, 1)}}
+			e := mysqlwire.StmtExecute{StatementID: ok.StatementID, Iterations: 1, Params: p.AppendTo(nil, 0, c.Capabilities, types)}
+			executions[i] = testscript.Packets(0, e.AppendTo(nil))
+			want, _, err = w.exchange(0, e.AppendTo(nil))
+			must(t, err)
 		}
-		return testscript.RoundTrip(a.Conn, nil, want)
-	}}})
-	if r.metric(t, "tare_pool_pipelined_total", testmysql.AppUser) == 0 {
-		t.Error("no statement was sent behind another")
+	}
+	alloctest.Run(t, []alloctest.Case{{Name: "executions of two clients", Op: both(executions, want)}})
+	if n := r.metric(t, "tare_pool_pipelined_total", testmysql.AppUser); before == 0 || n == before {
+		t.Errorf("%d statements and %d executions were sent behind others", before, n-before)
 	}
 }

@@ -76,12 +76,17 @@ func (x *executor) attachStatement(st *preparedStatement) (*clientError, error) 
 			return nil, err
 		}
 	}
+	st.use(on)
+	return nil, nil
+}
+
+// use has the next execution be of a connection's statement.
+func (st *preparedStatement) use(on *pool.Statement) {
 	if st.on != on || on.Owner != st.serial {
 		st.on, st.remote, st.cursored = on, on.ID, false
 		st.untyped = st.paramCount > 0 && st.params.Typed()
 		on.Owner = st.serial
 	}
-	return nil, nil
 }
 
 // prepareHere prepares a statement on the session's connection.
@@ -130,7 +135,7 @@ func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clien
 func (x *executor) executeShared(st *preparedStatement) error {
 	before := st.holds()
 	e, err := st.refused, error(nil)
-	if st.refused = nil; e == nil {
+	if st.refused = nil; e == nil && !x.lease.sent {
 		e, err = x.attachStatement(st)
 	}
 	switch {

@@ -22,7 +22,7 @@ func (s *session) startShared() (done bool, err error) {
 		}
 	}
 	l.changed, l.selected, s.carried.ended = false, nil, false
-	l.planned, l.reads, l.sent, l.waiter.Alone = false, false, false, true
+	l.planned, l.reads, l.sent, l.waiter.Alone, l.statement = false, false, false, true, nil
 	s.plan, s.failed, s.resp = nil, nil, mysqlwire.Response{}
 	switch s.msg.cmd {
 	case mysqlwire.ComQuit:
@@ -41,9 +41,7 @@ func (s *session) startShared() (done bool, err error) {
 		s.statements.close(s.msg.body)
 	case cmd == mysqlwire.ComStmtSendLongData && st == nil:
 	default:
-		if cmd == mysqlwire.ComQuery {
-			s.planFirst()
-		}
+		s.planFirst(st)
 		if refused, err = s.borrow(); refused != nil && refused.errno == mysqlwire.ErrnoUnknownDatabase && err == nil {
 			s.modes.reportSchema(nil) // another client has dropped it
 			refused, err = s.borrow()
