@@ -199,17 +199,20 @@ func TestChangeUserMethods(t *testing.T) {
 // the gateway: MariaDB requests the native method of it again, by the same challenge.
 func TestChangeUserOfOldClient(t *testing.T) {
 	s := testmysql.Start(t, testmysql.WithEd25519())
-	g := startGateway(t, s.Addr, nil)
-	for _, c := range []struct{ user, password string }{
-		{testmysql.AppUser, testmysql.Password},
-		{testmysql.RootUser, testmysql.Password},
-		{testmysql.AppUser, "wrong"},
-		{testmysql.EdUser, testmysql.Password},
-		{"none", ""},
+	g, shared := startGateway(t, s.Addr, nil), startPooled(t, s, 2, nil)
+	for _, c := range []struct{ user, password, shared string }{
+		{testmysql.AppUser, testmysql.Password, "OK"},
+		{testmysql.RootUser, testmysql.Password, "OK"},
+		{testmysql.AppUser, "wrong", "1045 Access denied"},
+		{testmysql.EdUser, testmysql.Password, "1047 Tare does not change the user"},
+		{"none", "", "1047 Tare does not change the user"},
 	} {
 		direct, through := changeOldClient(t, s.Addr, c.user, c.password), changeOldClient(t, g.addr, c.user, c.password)
 		if !slices.Equal(direct, through) {
 			t.Errorf("change to %s by %s: %q directly, %q through the gateway", c.user, c.password, direct, through)
+		}
+		if got := changeOldClient(t, shared.addr, c.user, c.password); len(got) != 1 || !strings.HasPrefix(got[0], c.shared) {
+			t.Errorf("change to %s by %s: %q with shared connections, want %q", c.user, c.password, got, c.shared)
 		}
 		if last := direct[len(direct)-1]; (last == "OK") != (c.password == testmysql.Password && c.user != testmysql.EdUser) {
 			t.Errorf("change to %s by %s directly: %q", c.user, c.password, direct)

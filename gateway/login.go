@@ -40,6 +40,7 @@ type login struct {
 	*session
 	deadline      time.Time
 	asked         time.Time // the client was sent the challenge that it has to respond to
+	again         bool      // it changes the user of a session that shares connections
 	switched      bool      // another connection to the backend than the one that greeted the client is used
 	compresses    bool      // the client sets CLIENT_COMPRESS, which is not offered
 	queriesMethod bool      // this login determines the user's authentication method

@@ -211,11 +211,7 @@ func (all lenders) place(user string) (number int) {
 	p := all[0].placed
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.sessions[user]
-	if n == nil {
-		n = make([]int, len(all))
-		p.sessions[user] = n
-	}
+	n := p.of(user)
 	for i := 1; i < len(n); i++ {
 		a, b := n[i]*all[number].part.Max, n[number]*all[i].part.Max
 		if a < b || a == b && p.all[i] < p.all[number] {
@@ -225,6 +221,24 @@ func (all lenders) place(user string) (number int) {
 	n[number]++
 	p.all[number]++
 	return number
+}
+
+// of returns the counts of a user.
+func (p *placement) of(user string) []int {
+	n := p.sessions[user]
+	if n == nil {
+		n = make([]int, len(p.all))
+		p.sessions[user] = n
+	}
+	return n
+}
+
+// add counts a session that has changed its user.
+func (p *placement) add(user string, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[number]++
+	p.of(user)[number]++
 }
 
 // left records the end of a session.
@@ -335,6 +349,9 @@ func (s *session) borrow() (refused *clientError, err error) {
 	p := s.lease.pool
 	for lost := 1; ; lost++ {
 		again, refused, err := s.bring()
+		if !again && refused == nil && err == nil && s.carried.multi != 0 { // after COM_CHANGE_USER
+			return s.bringOption()
+		}
 		if !again {
 			return refused, err
 		}
@@ -434,18 +451,6 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 		break // granted at the same time
 	}
 	return nil, nil
-}
-
-// noneFree returns the error of a command that has waited too long.
-func (s *session) noneFree(wait time.Duration) *clientError {
-	p := s.lease.pool
-	most, loops := s.srv.opts.Pool.Max, len(s.srv.lenders)
-	which := fmt.Sprintf("all %d of its pool were in use for %v", most, wait)
-	if loops > 1 {
-		which = fmt.Sprintf("all that this client may use were in use for %v: %d of %d, which %d event loops divide", wait, p.Max, most, loops)
-	}
-	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
-		"Tare has no connection for user '%s': %s (options pool-max and pool-wait)", p.user, which)}
 }
 
 // hold makes a connection the session's, until giveBack or discard.

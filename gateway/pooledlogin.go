@@ -88,7 +88,7 @@ func (l *login) authenticate(password string) error {
 	}
 	challenge := l.hello.AuthData
 	known := plugin == mysqlconn.PluginNative || plugin == mysqlconn.PluginSHA2
-	if !known || isEmptyResponse(response) && password != "" {
+	if !known || isEmptyResponse(response) && password != "" || l.again && l.caps.Has(mysqlwire.CapPluginAuth) {
 		if !l.caps.Has(mysqlwire.CapPluginAuth) {
 			return l.denied(response)
 		}
@@ -114,6 +114,9 @@ func (l *login) authenticate(password string) error {
 		if err := l.client.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK}); err != nil {
 			return l.clientDisconnected(err)
 		}
+	}
+	if !l.caps.Has(mysqlwire.CapPluginAuth) {
+		l.salt = append(l.salt[:0], challenge...)
 	}
 	l.pooled, l.carried.shares = true, true
 	l.shown.shares.Store(true)
@@ -166,6 +169,113 @@ func (s *session) completeLogin() error {
 	return s.keep(s.keeps())
 }
 
+// changeShared serves COM_CHANGE_USER of a session that shares connections: it authenticates the user, as at a login. What the session
+// has left is gone whether that succeeds or not.
+func (s *session) changeShared() error {
+	if !s.msg.whole {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: a login longer than the statement memory")
+	}
+	var u mysqlwire.ChangeUser
+	if err := u.Decode(s.msg.body, s.caps); err != nil {
+		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+	}
+	user, schema := userName(u.User), schemaName(u.Database)
+	password, ok := s.srv.opts.Pool.Password(user)
+	if !ok {
+		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf(
+			"Tare does not change the user of a session that shares connections to '%s', who is not in the file of option pool-accounts: connect again", user))
+	}
+	if !s.srv.users.transfer(s.modes.user, user) {
+		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
+	}
+	l := login{session: s, again: true, deadline: time.Now().Add(s.srv.opts.HandshakeTimeout)}
+	l.response.AuthPlugin, l.response.AuthResponse = slices.Clone(u.AuthPlugin), slices.Clone(u.AuthResponse)
+	l.hello.AuthData = s.salt
+	previous := [...]string{s.modes.user, s.modes.schema}
+	charset := s.charset
+	if u.Charset != 0 {
+		charset = uint8(u.Charset)
+	}
+	s.client.Seq = s.msg.seq + 1
+	s.consume()
+	err := s.forgetShared()
+	if err == nil {
+		err = s.setDeadlines(l.deadline, causeDrain|causeIdle|causeMove)
+	}
+	if err != nil {
+		return err
+	}
+	s.modes.logIn(user, schema)
+	if err = l.authenticate(password); err == nil {
+		s.charset, charset = charset, s.charset
+		s.changePool()
+		if err = s.clearDeadlines(0); err == nil {
+			err = s.completeLogin()
+		}
+		if err != nil {
+			s.charset = charset
+		}
+	}
+	if errors.Is(err, errDenied) && s.modes.maria { // which keeps the session, of its previous user
+		s.srv.users.undoTransfer(user, previous[0])
+		s.modes.logIn(previous[0], previous[1])
+		s.changePool()
+		err = s.clearDeadlines(0)
+	}
+	s.modes.rescope()
+	s.showUser()
+	return err
+}
+
+// forgetShared brings the session into the state after its login, and returns its connection, reset.
+func (s *session) forgetShared() error {
+	s.transaction.rollBack()
+	s.transaction.reset()
+	s.carried.clear()
+	s.statements.clear()
+	s.statements.moved = true
+	s.lease.insertID, s.lease.unread = 0, false
+	if s.lease.shared == nil {
+		return nil
+	}
+	if s.carried.multi != 0 { // which a reset does not undo
+		s.discardShared()
+		return nil
+	}
+	if err := s.resetShared(); err != nil || s.lease.shared == nil {
+		return err
+	}
+	return s.giveBack()
+}
+
+// bringOption repeats the session's COM_SET_OPTION, which holds for its connection as long as it keeps it.
+func (s *session) bringOption() (refused *clientError, err error) {
+	option := mysqlwire.SetOption{Option: mysqlwire.Option(s.carried.multi - 1)}
+	s.lease.scratch = mysqlwire.ClosePacket(option.AppendTo(mysqlwire.OpenPacket(s.lease.scratch[:0])), 0, 0)
+	if _, err := s.backend.Write(s.lease.scratch); err != nil {
+		return nil, s.writeFailed(err)
+	}
+	s.internal = true
+	defer func() { s.internal = false }()
+	failed, err := s.skipInternal()
+	if failed != nil {
+		return &clientError{errno: failed.Number, msg: "Tare could not set an option of another connection: " + string(failed.Message)}, err
+	}
+	return nil, err
+}
+
+// changePool has the session share the connections of its user.
+func (s *session) changePool() {
+	l := &s.lease
+	if l.pool.user == s.modes.user {
+		return
+	}
+	placed := l.pool.lender.placed
+	placed.left(l.pool.user, l.loop)
+	l.pool = s.srv.lenders.of(l.loop, s.modes.user)
+	placed.add(l.pool.user, l.loop)
+}
+
 // trackState returns the statement after which the server reports changes of the session that statements do not show.
 func trackState() string { return "SET SESSION session_track_state_change = ON" }
 
@@ -188,6 +298,18 @@ func (s *session) openShared() *clientError {
 	c.charge(s.srv)
 	s.hold(p.Opened(s.class(), c, time.Now()))
 	return nil
+}
+
+// noneFree returns the error of a command that has waited too long.
+func (s *session) noneFree(wait time.Duration) *clientError {
+	p := s.lease.pool
+	most, loops := s.srv.opts.Pool.Max, len(s.srv.lenders)
+	which := fmt.Sprintf("all %d of its pool were in use for %v", most, wait)
+	if loops > 1 {
+		which = fmt.Sprintf("all that this client may use were in use for %v: %d of %d, which %d event loops divide", wait, p.Max, most, loops)
+	}
+	return &clientError{errno: mysqlwire.ErrnoTooManyUserConnections, msg: fmt.Sprintf(
+		"Tare has no connection for user '%s': %s (options pool-max and pool-wait)", p.user, which)}
 }
 
 // poolError returns the error for a client whose session got no connection.

@@ -107,6 +107,10 @@ func (w *twin) run(ctx context.Context, at int, step string) (o outcome) {
 		if err = c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)}); err == nil {
 			w.statements[at] = [3]slot{}
 		}
+	case ":change":
+		if err = changeSharedUser(c, arg, testmysql.Password, world.text("W1"), uint16([]uint8{45, 8, 33}[w.number%3])); err == nil {
+			w.statements[at] = [3]slot{}
+		}
 	case ":init":
 		err = c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, arg...))
 	case ":prepared", ":unexecuted": // prepared, executed twice and closed; the other one is not executed
@@ -276,12 +280,12 @@ var randomSteps = []string{
 	":slot 2 prepare SELECT ?, DATABASE(), 'a' 'b', @@sql_mode", ":slot 2 prepare SELECT LAST_INSERT_ID()", ":slot 1 prepare SELECT CONCAT(?, 'x')", ":slot 2 prepare SELECT \"id\" FROM tK",
 	":slot 0 execute", ":slot 0 execute", ":slot 1 execute", ":slot 1 execute", ":slot 2 execute", ":slot 2 execute", ":slot 0 again", ":slot 1 again", ":slot 2 again", ":slot 0 again", ":slot 1 again",
 	":slot 0 text", ":slot 1 text", ":slot 0 cursor", ":slot 0 fetch", ":slot 0 fetch", ":slot 1 long", ":slot 0 long", ":slot 0 reset", ":slot 1 reset", ":slot 0 close", ":slot 1 close", ":slot 2 close",
-	":reset", ":reset", ":reset", ":reset", ":redial", "TRUNCATE tK", "ANALYZE TABLE tK", "SHOW TABLES LIKE 'tK'", "EXPLAIN SELECT 1", "SELECT 1; SELECT 2", "XA START 'W_K'", "XA END 'W_K'", "XA ROLLBACK 'W_K'",
+	":reset", ":reset", ":reset", ":reset", ":redial", ":change app", ":change root", "TRUNCATE tK", "ANALYZE TABLE tK", "SHOW TABLES LIKE 'tK'", "EXPLAIN SELECT 1", "SELECT 1; SELECT 2", "XA START 'W_K'", "XA END 'W_K'", "XA ROLLBACK 'W_K'",
 	"FLUSH TABLES", "CHECKSUM TABLE tK", "SELECT v FROM tK WHERE id = 1 FOR UPDATE", "LOCK TABLES", "KILL QUERY 0", "SIGNAL SQLSTATE '45000'", "/* only a comment */", "SELECT NEXTVAL(sK)", "SELECT LASTVAL(sK)",
 }
 
 // stateQuery compares what SHOW VARIABLES does not show.
-const pooledState = "SELECT DATABASE(), @u, @v, @w, @n, @trg, @f, @x"
+const pooledState = "SELECT DATABASE(), CURRENT_USER(), @u, @v, @w, @n, @trg, @f, @x"
 
 // volatile variables differ between two connections.
 var volatile = []string{
@@ -386,6 +390,9 @@ func pooledRandomly(t *testing.T, s *testmysql.Server, steps int, lifetime time.
 			w.dialRoom(t, all)
 			continue
 		}
+		if strings.HasPrefix(step, ":change") { // a connection is required, or the session ends
+			w.makeRoom(t, all)
+		}
 		var got outcome
 		for round := 0; ; round++ {
 			if round == 4 {
@@ -397,7 +404,14 @@ func pooledRandomly(t *testing.T, s *testmysql.Server, steps int, lifetime time.
 			if !strings.Contains(got.err, noConnection) {
 				break
 			}
+			if strings.HasPrefix(step, ":change") {
+				break // MySQL has ended the session
+			}
 			w.makeRoom(t, all)
+		}
+		if strings.Contains(got.err, noConnection) {
+			w.dialRoom(t, all)
+			continue
 		}
 		if strings.Contains(got.err, "Tare shares connections") {
 			refusals++

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -155,6 +156,135 @@ func TestPooledInsertIDs(t *testing.T) {
 					t.Errorf("after %s: LAST_INSERT_ID() is %s, want %s", step, got, want)
 				}
 			}
+		}
+	})
+}
+
+// changeSharedUser changes the user of a client, in the way of the server's method.
+func changeSharedUser(c *mysqlconn.Client, user, password, schema string, charset uint16) error {
+	u := mysqlwire.ChangeUser{User: []byte(user), Database: []byte(schema), Charset: charset, AuthPlugin: []byte(mysqlconn.PluginNative), AuthResponse: make([]byte, 20)}
+	c.Seq = 0
+	if err := c.WriteMessage(u.AppendTo(nil, c.Capabilities)); err != nil {
+		return err
+	}
+	for challenge := []byte(nil); ; {
+		p, err := c.ReadMessage(1 << 16)
+		if err != nil {
+			return err
+		}
+		response := []byte{mysqlwire.SHA2RequestKey}
+		switch p[0] {
+		case mysqlwire.MarkOK:
+			var ok mysqlwire.OK
+			err := ok.Decode(p, c.Capabilities)
+			c.Status = ok.Status
+			return err
+		case mysqlwire.MarkErr:
+			var e mysqlwire.Err
+			if err := e.Decode(p); err != nil {
+				return err
+			}
+			return &mysqlconn.ServerError{Number: e.Number, Message: string(e.Message)}
+		case mysqlwire.MarkAuthMore:
+			if p[1] == mysqlwire.SHA2FastOK {
+				continue
+			}
+			if p[1] != mysqlwire.SHA2FullAuth {
+				key, err := mysqlconn.ParsePublicKey(p[1:])
+				if err != nil {
+					return err
+				}
+				if response, err = mysqlconn.EncryptPassword(password, challenge, key); err != nil {
+					return err
+				}
+			}
+		default:
+			var sw mysqlwire.AuthSwitchRequest
+			if err := sw.Decode(p); err != nil {
+				return err
+			}
+			challenge = bytes.Clone(bytes.TrimSuffix(sw.Data, []byte{0}))
+			response = mysqlconn.ScrambleSHA2(password, challenge)
+			if string(sw.Plugin) == mysqlconn.PluginNative {
+				response = mysqlconn.ScrambleNative(password, challenge)
+			}
+		}
+		if err := c.WriteMessage(response); err != nil {
+			return err
+		}
+	}
+}
+
+// TestSharedChangeUser changes the user of a session that has left much, directly and through shared connections: to the same user
+// and another one, and in vain.
+func TestSharedChangeUser(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database d1", "create database d2", "create table d1.t (id int auto_increment primary key, v int)"))
+		r := startPooled(t, s, 2, nil)
+		for _, addr := range []string{s.Addr, r.addr} { // the server has the password from then on
+			dialPooled(t, addr, "", func(c *mysqlconn.Config) { c.User = testmysql.RootUser })
+		}
+		left := []string{
+			"SET @a = 1", "SET sql_mode = 'ANSI_QUOTES', group_concat_max_len = 10", "CREATE TEMPORARY TABLE tt (a INT)", "SELECT GET_LOCK('l', 0)", "BEGIN",
+			"INSERT INTO t (v) VALUES (5)", "PREPARE p FROM 'SELECT 1'",
+		}
+		state := []string{
+			"SELECT CURRENT_USER(), DATABASE(), @a, LAST_INSERT_ID()", "SELECT COUNT(*) FROM d1.t", "SELECT * FROM d1.tt", "EXECUTE p", "SELECT 'a'", "SELECT IS_FREE_LOCK('l')",
+			"SELECT @@sql_mode, @@group_concat_max_len, @@collation_connection", "INSERT INTO d1.t (v) VALUES (1)", "SELECT COUNT(*) FROM d1.t", "SELECT MAX(id) - LAST_INSERT_ID() FROM d1.t",
+			"SELECT 1; SELECT 2",
+		}
+		for name, c := range map[string]struct {
+			user, password, schema string
+			charset                uint16
+		}{
+			"the same user": {testmysql.AppUser, testmysql.Password, "d1", 45}, "another user": {testmysql.RootUser, testmysql.Password, "d2", 8},
+			"without a schema": {testmysql.RootUser, testmysql.Password, "", 224}, "a wrong password": {testmysql.RootUser, "wrong", "d2", 45},
+			"an unknown schema": {testmysql.AppUser, testmysql.Password, "nowhere", 45},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var results [2][]string
+				for i, addr := range []string{s.Addr, r.addr} {
+					must(t, s.Exec("truncate d1.t"))
+					w := &twin{worlds: [2]world{{"none", addr}}}
+					w.clients[0] = dialPooled(t, addr, "d1", nil)
+					for _, sql := range left {
+						if o := w.run(t.Context(), 0, sql); o.err != "" {
+							t.Fatalf("%s: %v", sql, o)
+						}
+					}
+					must(t, w.clients[0].Send(t.Context(), mysqlwire.SetOption{Option: mysqlwire.OptionMultiStatementsOn}.AppendTo(nil)))
+					err := changeSharedUser(w.clients[0], c.user, c.password, c.schema, c.charset)
+					refused, _ := errors.AsType[*mysqlconn.ServerError](err)
+					if err != nil && refused == nil {
+						t.Fatal(err)
+					}
+					if refused != nil {
+						results[i] = append(results[i], fmt.Sprint(refused.Number))
+					}
+					if o := w.run(t.Context(), 0, "SELECT 1"); o.err != "" {
+						results[i] = append(results[i], "closed")
+						continue
+					}
+					for _, sql := range state {
+						o := w.raw(0, mysqlwire.AppendQuery(nil, []byte(sql), w.clients[0].Capabilities))
+						results[i] = append(results[i], sql+": "+o.String())
+					}
+					variables, err := w.variables(t.Context(), 0)
+					must(t, err)
+					results[i] = append(results[i], variables...)
+					w.clients[0].Close()
+				}
+				if want, got := strings.Join(results[0], "\n"), strings.Join(results[1], "\n"); got != want {
+					t.Error(differences(want, got))
+				}
+			})
+		}
+		if pins := r.pins(t); len(pins) > 0 {
+			t.Errorf("pins %v", pins)
+		}
+		c := dialPooled(t, r.addr, "", nil)
+		if e := refusal(t, "a user without shared connections", changeSharedUser(c, "nobody", "", "", 45)); !strings.Contains(e.Message, "pool-accounts") {
+			t.Errorf("error %v", e)
 		}
 	})
 }

@@ -28,8 +28,7 @@ func (s *session) startShared() (done bool, err error) {
 	case mysqlwire.ComQuit:
 		return false, errQuit
 	case mysqlwire.ComChangeUser:
-		return true, s.violation(s.msg.seq+1, mysqlwire.ErrnoUnknownCommand,
-			"Tare does not change the user of a session that shares connections (option pool transaction): connect again")
+		return true, s.changeShared()
 	}
 	if l.shared != nil {
 		return false, nil
@@ -67,6 +66,7 @@ func (s *session) startShared() (done bool, err error) {
 func (s *session) resetShared() error {
 	c := s.lease.shared.Value
 	c.stale, c.inserted, s.lease.insertID, s.lease.unread, s.lease.unsure, s.lease.touched = true, false, 0, false, false, true
+	s.lease.pinned = false
 	s.modes.unknown = false // bring queries them
 	s.statements.moved = true
 	resp := s.resp
