@@ -5,6 +5,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -112,8 +113,15 @@ func (p *tare) countLent(t *testing.T) {
 		return
 	default:
 	}
-	_, text := get(t, p.http+"/metrics")
-	for line := range strings.Lines(text) {
+	request, err := http.NewRequest(http.MethodGet, p.http+"/metrics", nil)
+	must(t, err)
+	request.SetBasicAuth("viewer", "viewer") // of tests whose gateway has accounts
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "tare_pool_lent_total{") {
 			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
 			must(t, err)
