@@ -281,7 +281,7 @@ var randomSteps = []string{
 	":slot 0 execute", ":slot 0 execute", ":slot 1 execute", ":slot 1 execute", ":slot 2 execute", ":slot 2 execute", ":slot 0 again", ":slot 1 again", ":slot 2 again", ":slot 0 again", ":slot 1 again",
 	":slot 0 text", ":slot 1 text", ":slot 0 cursor", ":slot 0 fetch", ":slot 0 fetch", ":slot 1 long", ":slot 0 long", ":slot 0 reset", ":slot 1 reset", ":slot 0 close", ":slot 1 close", ":slot 2 close",
 	":reset", ":reset", ":reset", ":reset", ":redial", ":change app", ":change root", "TRUNCATE tK", "ANALYZE TABLE tK", "SHOW TABLES LIKE 'tK'", "EXPLAIN SELECT 1", "SELECT 1; SELECT 2", "XA START 'W_K'", "XA END 'W_K'", "XA ROLLBACK 'W_K'",
-	"FLUSH TABLES", "CHECKSUM TABLE tK", "SELECT v FROM tK WHERE id = 1 FOR UPDATE", "LOCK TABLES", "KILL QUERY 0", "SIGNAL SQLSTATE '45000'", "/* only a comment */", "SELECT NEXTVAL(sK)", "SELECT LASTVAL(sK)",
+	"CHECKSUM TABLE tK", "SELECT v FROM tK WHERE id = 1 FOR UPDATE", "LOCK TABLES", "KILL QUERY 0", "SIGNAL SQLSTATE '45000'", "/* only a comment */", "SELECT NEXTVAL(sK)", "SELECT LASTVAL(sK)",
 }
 
 // stateQuery compares what SHOW VARIABLES does not show.
