@@ -46,11 +46,6 @@ var pooledDifferences = []*pooledDifference{
 		lines: regexp.MustCompile(`(?m)^wrong password: (ProgrammingError 1045 .*|InterfaceError 2061 .* Authentication requires secure connection\.)$`),
 		says:  "Tare authenticates the clients of these accounts itself",
 	},
-	{
-		client: regexp.MustCompile(`^mysql2$`), server: regexp.MustCompile(`.`),
-		lines: regexp.MustCompile(`(?ms)^(after a change of user: .*|Error: Tare does not change the user of a session .*)`),
-		says:  "`COM_CHANGE_USER`: the client connects again.",
-	},
 }
 
 // acceptPooled removes a client's accepted differences from its transcripts.
