@@ -36,7 +36,8 @@ func TestTranscript(t *testing.T) {
 		got, err := f.run(o, f.through)
 		f.must(err)
 		fmt.Fprintf(&out, "\n%s\n", o.name)
-		for _, sql := range f.proxy.Packets() {
+		parts := func(a, b string) bool { return a == b && a == "a part of a file" } // their number is a matter of chance
+		for _, sql := range slices.CompactFunc(f.proxy.Packets(), parts) {
 			if !slices.ContainsFunc(connecting, func(begin string) bool { return strings.HasPrefix(sql, begin) }) {
 				f.line(&out, ">", sql)
 			}
