@@ -57,9 +57,12 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	if o.TLS {
 		settings = append(settings, testmysql.WithTLS())
 	}
+	if o.MySQL {
+		settings = append(settings, testmysql.WithMySQL())
+	}
 	server, err := testmysql.New(settings...)
 	if err != nil {
-		return fmt.Errorf("start a MariaDB server: %w", err)
+		return fmt.Errorf("start a server: %w", err)
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 

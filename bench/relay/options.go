@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -33,6 +34,9 @@ type Options struct {
 	// TLS encrypts both legs of every way.
 	TLS bool `json:"tls"`
 
+	// MySQL measures a MySQL server, in place of MariaDB.
+	MySQL bool `json:"mysql"`
+
 	// Collect is the interval of forced garbage collections in tare; 0: none are forced.
 	Collect time.Duration `json:"collect_ns"`
 
@@ -60,7 +64,8 @@ func parseOptions(args []string) (*Options, error) {
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
 	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
-	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, router, forwarder, tare, bare, log, history, both, pool")
+	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, router, forwarder, tare, bare, log, history, both, pool, piped")
+	fs.BoolVar(&o.MySQL, "mysql", false, "measure the mysqld of MySQL in PATH, not MariaDB")
 	fs.BoolVar(&o.TLS, "tls", false, "encrypt both legs of every way")
 	fs.DurationVar(&o.Collect, "collect", 0, "force a garbage collection in tare at this `interval`; implies -http")
 	fs.IntVar(&o.Idle, "idle", 0, "measure the memory of this `number` of idle connections through tare instead of time")
@@ -69,6 +74,9 @@ func parseOptions(args []string) (*Options, error) {
 	fs.BoolVar(&o.Count, "count", false, "count system calls, context switches and instructions instead of measuring time")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
+	}
+	if o.MySQL && o.Idle > 0 {
+		return nil, errors.New("-idle needs MariaDB, which has no thread per connection then: leave out -mysql")
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", fs.Arg(0))

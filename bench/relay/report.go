@@ -57,6 +57,9 @@ func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, e
 	if err != nil {
 		return nil, err
 	}
+	if !strings.Contains(mariadbd, "mariadb") {
+		mariadbd = "mysqld" // the one in PATH, which finds its libraries
+	}
 	for name, command := range map[string][]string{
 		"sysbench": {t.sysbench, "--version"},
 		"haproxy":  {t.haproxy, "-v"},
