@@ -56,7 +56,7 @@ func TestPooledSchemaDropped(t *testing.T) {
 			t.Errorf("select 1: %q", got)
 		}
 		_, err := a.Query(t.Context(), "select * from t", func(mysqlwire.TextRow) error { return nil })
-		refusal(t, "a table without a schema", err)
+		_ = refusal(t, "a table without a schema", err)
 		one(t, b, "select 1")
 		_, err = a.Exec(t.Context(), "use stays")
 		must(t, err)
@@ -132,7 +132,7 @@ func TestPooledInsertIDs(t *testing.T) {
 				keeps := strings.Contains(step, "ignore") // the connection, for its warnings
 				for _, c := range []*mysqlconn.Client{direct, shared} {
 					if _, err := c.Query(t.Context(), step, func(mysqlwire.TextRow) error { return nil }); err != nil {
-						refusal(t, step, err)
+						_ = refusal(t, step, err)
 						keeps = true
 					}
 				}

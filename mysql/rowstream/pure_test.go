@@ -174,9 +174,12 @@ func TestSumReadEnds(t *testing.T) {
 		keys    string
 		fails   string
 	}{
-		{"nothing", SumOptions{Columns: []int{0, 1}}, nil, nil, "", ""}, {"rows", SumOptions{Columns: []int{0, 1}, Where: "n = 1", Plan: plan}, []*Batch{batch("1", "2"), batch("3")}, nil, "1 2 3", ""},
-		{"an error", SumOptions{Columns: []int{0}}, nil, lost, "", "lost"}, {"an error after rows", SumOptions{Columns: []int{0}}, []*Batch{batch("1")}, lost, "1", "lost"},
-		{"a row without its end", SumOptions{Columns: []int{0}}, []*Batch{batch("1"), cut, batch("9")}, nil, "1 7", "ends within the value"}, {"no key", SumOptions{Columns: []int{0}}, []*Batch{batch("1", "NULL", "2")}, nil, "1", ErrNullKey.Error()},
+		{"nothing", SumOptions{Columns: []int{0, 1}}, nil, nil, "", ""},
+		{"rows", SumOptions{Columns: []int{0, 1}, Where: "n = 1", Plan: plan}, []*Batch{batch("1", "2"), batch("3")}, nil, "1 2 3", ""},
+		{"an error", SumOptions{Columns: []int{0}}, nil, lost, "", "lost"},
+		{"an error after rows", SumOptions{Columns: []int{0}}, []*Batch{batch("1")}, lost, "1", "lost"},
+		{"a row without its end", SumOptions{Columns: []int{0}}, []*Batch{batch("1"), cut, batch("9")}, nil, "1 7", "ends within the value"},
+		{"no key", SumOptions{Columns: []int{0}}, []*Batch{batch("1", "NULL", "2")}, nil, "1", ErrNullKey.Error()},
 		{"an expression", SumOptions{Columns: []int{0}, Exprs: []string{"n + 1"}}, []*Batch{batch("1")}, nil, "", "n + 1 is computed by servers alone"},
 		{"a generated column", SumOptions{Columns: []int{0, 2}}, []*Batch{batch("1")}, nil, "", "its generated column g is not read"},
 	} {
@@ -230,9 +233,12 @@ func TestBounds(t *testing.T) {
 		where string
 		want  string
 	}{
-		{table(false), Chunk{}, "", ""}, {table(false), Chunk{}, "x = 1", " WHERE (x = 1)"},
-		{table(false), Chunk{After: tuple("1"), Upto: tuple("5")}, "", " WHERE (`a` > 1) AND (`a` <= 5)"}, {table(true), Chunk{After: tuple("5"), Upto: tuple("1")}, "x = 1", " WHERE (`a` < 5) AND (`a` >= 1) AND (x = 1)"},
-		{table(false, false), Chunk{After: tuple("1", "2")}, "", " WHERE (`a` >= 1 AND (`a` > 1 OR `a` = 1 AND `b` > 2))"}, {table(false, true), Chunk{Upto: tuple("1", "2")}, "", " WHERE (`a` <= 1 AND (`a` < 1 OR `a` = 1 AND `b` >= 2))"},
+		{table(false), Chunk{}, "", ""},
+		{table(false), Chunk{}, "x = 1", " WHERE (x = 1)"},
+		{table(false), Chunk{After: tuple("1"), Upto: tuple("5")}, "", " WHERE (`a` > 1) AND (`a` <= 5)"},
+		{table(true), Chunk{After: tuple("5"), Upto: tuple("1")}, "x = 1", " WHERE (`a` < 5) AND (`a` >= 1) AND (x = 1)"},
+		{table(false, false), Chunk{After: tuple("1", "2")}, "", " WHERE (`a` >= 1 AND (`a` > 1 OR `a` = 1 AND `b` > 2))"},
+		{table(false, true), Chunk{Upto: tuple("1", "2")}, "", " WHERE (`a` <= 1 AND (`a` < 1 OR `a` = 1 AND `b` >= 2))"},
 		{table(false, false, false), Chunk{Upto: tuple("1", "2", "3")}, "", " WHERE (`a` <= 1 AND (`a` < 1 OR `a` = 1 AND `b` < 2 OR `a` = 1 AND `b` = 2 AND `c` <= 3))"},
 	} {
 		got, err := tt.t.conditions(tt.c, tt.where)

@@ -35,8 +35,12 @@ var objectsSQL = []string{
 func objects() *inventory.Inventory {
 	var inv inventory.Inventory
 	for _, o := range []inventory.Object{
-		{Kind: inventory.Schema, Schema: "shop_1", Name: "shop_1"}, {Kind: inventory.Table, Schema: "shop_1", Name: "t"}, {Kind: inventory.Table, Schema: "shop_1", Name: "log", Fate: inventory.LeftOut},
-		{Kind: inventory.Function, Schema: "shop_1", Name: "f"}, {Kind: inventory.Procedure, Schema: "shop_1", Name: "MixedCase"}, {Kind: inventory.View, Schema: "shop_1", Name: "v"},
+		{Kind: inventory.Schema, Schema: "shop_1", Name: "shop_1"},
+		{Kind: inventory.Table, Schema: "shop_1", Name: "t"},
+		{Kind: inventory.Table, Schema: "shop_1", Name: "log", Fate: inventory.LeftOut},
+		{Kind: inventory.Function, Schema: "shop_1", Name: "f"},
+		{Kind: inventory.Procedure, Schema: "shop_1", Name: "MixedCase"},
+		{Kind: inventory.View, Schema: "shop_1", Name: "v"},
 	} {
 		if o.Fate == "" {
 			o.Fate = inventory.Copied
@@ -342,7 +346,8 @@ func TestPlansMySQL(t *testing.T) {
 // testPlans runs the cases between some servers.
 func testPlans(t *testing.T, sides map[string]*side, between func(from, to string) bool) {
 	head, cases := readPlans(t)
-	text := head
+	var text strings.Builder
+	text.WriteString(head)
 	for _, c := range cases {
 		_, vendors, _ := strings.Cut(c.head, ": ")
 		from, to, _ := strings.Cut(vendors, " to ")
@@ -356,10 +361,10 @@ func testPlans(t *testing.T, sides map[string]*side, between func(from, to strin
 				t.Errorf("%s: %s", c.head, diff)
 			}
 		}
-		text += "\n=== " + c.given + "\n--\n" + got
+		text.WriteString("\n=== " + c.given + "\n--\n" + got)
 	}
 	if *rewrite {
-		if err := os.WriteFile("testdata/plans.txt", []byte(text), 0o644); err != nil {
+		if err := os.WriteFile("testdata/plans.txt", []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -203,8 +203,11 @@ func TestPass(t *testing.T) {
 		more   bool
 		err    error
 	}{
-		{"all", nil, false, true, "[[1 a] [2 b]]", true, nil}, {"all, and no more", nil, false, false, "[[1 a] [2 b]]", false, nil},
-		{"some", filter("2"), false, true, "[[b]]", true, nil}, {"some, and no more", filter("2"), false, false, "[[b]]", false, nil}, {"none", filter("3"), false, false, "[]", true, nil},
+		{"all", nil, false, true, "[[1 a] [2 b]]", true, nil},
+		{"all, and no more", nil, false, false, "[[1 a] [2 b]]", false, nil},
+		{"some", filter("2"), false, true, "[[b]]", true, nil},
+		{"some, and no more", filter("2"), false, false, "[[b]]", false, nil},
+		{"none", filter("3"), false, false, "[]", true, nil},
 		{"paused", nil, true, true, "[]", true, lost},
 	} {
 		var got [][]string

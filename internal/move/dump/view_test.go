@@ -73,8 +73,10 @@ func TestViewSums(t *testing.T) {
 		o    rowstream.SumOptions
 		want rowstream.Checksum
 	}{
-		{rowstream.SumOptions{Columns: []int{0, 1}}, rowstream.Checksum{Rows: 20, Sum: 5}}, {rowstream.SumOptions{Columns: []int{0}}, rowstream.Checksum{Rows: 20, Sum: 6}},
-		{rowstream.SumOptions{Columns: []int{0, 1}, Plan: plan}, one}, {rowstream.SumOptions{Columns: []int{1}}, sum(rowstream.SumOptions{Columns: []int{1}})},
+		{rowstream.SumOptions{Columns: []int{0, 1}}, rowstream.Checksum{Rows: 20, Sum: 5}},
+		{rowstream.SumOptions{Columns: []int{0}}, rowstream.Checksum{Rows: 20, Sum: 6}},
+		{rowstream.SumOptions{Columns: []int{0, 1}, Plan: plan}, one},
+		{rowstream.SumOptions{Columns: []int{1}}, sum(rowstream.SumOptions{Columns: []int{1}})},
 	} {
 		if got := sum(tt.o); got != tt.want {
 			t.Errorf("%+v: %v, want %v", tt.o, got, tt.want)
@@ -151,10 +153,16 @@ func TestOpens(t *testing.T) {
 		is            error
 		want          string
 	}{
-		{"finished", text(finished), nil, nil, ""}, {"finished, beside an older run", text(finished), text(unfinished), nil, ""}, {"nothing", nil, nil, nil, "there is no manifest.json: is it the directory"},
-		{"unfinished", nil, text(unfinished), ErrUnfinished, "repeat the command that writes it, which resumes it"}, {"unfinished and damaged", nil, damaged, ErrUnfinished, "with option restart"},
-		{"damaged", damaged, nil, ErrDamaged, "open the dump: "}, {"damaged, and unfinished", damaged, text(unfinished), ErrUnfinished, "which resumes it"}, {"both damaged", damaged, damaged, ErrDamaged, "open the dump: "},
-		{"a chunk is missing", text(unfinished), nil, ErrDamaged, "chunk 1 is missing"}, {"the last rows are missing", text(short), nil, ErrDamaged, "its last rows are missing after 1 chunks"},
+		{"finished", text(finished), nil, nil, ""},
+		{"finished, beside an older run", text(finished), text(unfinished), nil, ""},
+		{"nothing", nil, nil, nil, "there is no manifest.json: is it the directory"},
+		{"unfinished", nil, text(unfinished), ErrUnfinished, "repeat the command that writes it, which resumes it"},
+		{"unfinished and damaged", nil, damaged, ErrUnfinished, "with option restart"},
+		{"damaged", damaged, nil, ErrDamaged, "open the dump: "},
+		{"damaged, and unfinished", damaged, text(unfinished), ErrUnfinished, "which resumes it"},
+		{"both damaged", damaged, damaged, ErrDamaged, "open the dump: "},
+		{"a chunk is missing", text(unfinished), nil, ErrDamaged, "chunk 1 is missing"},
+		{"the last rows are missing", text(short), nil, ErrDamaged, "its last rows are missing after 1 chunks"},
 	} {
 		to := memory()
 		for name, text := range map[string][]byte{manifestName: tt.done, partialName: tt.partial} {

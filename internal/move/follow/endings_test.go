@@ -187,8 +187,12 @@ func TestEndings(t *testing.T) {
 		err    error
 		at     int64 // the recorded position; 0: any
 	}{
-		{"nothing", endingSource{}, nil, 3}, {"Follow", endingSource{followErr: lost}, lost, 1}, {"Next", endingSource{nextErr: lost}, lost, 1},
-		{"the log before a change", endingSource{nextErr: stop}, stop, 1}, {"the log after one", endingSource{nextErr: stop, after: 1}, stop, 2}, {"the log after both", endingSource{nextErr: stop, after: 2}, stop, 3},
+		{"nothing", endingSource{}, nil, 3},
+		{"Follow", endingSource{followErr: lost}, lost, 1},
+		{"Next", endingSource{nextErr: lost}, lost, 1},
+		{"the log before a change", endingSource{nextErr: stop}, stop, 1},
+		{"the log after one", endingSource{nextErr: stop, after: 1}, stop, 2},
+		{"the log after both", endingSource{nextErr: stop, after: 2}, stop, 3},
 		{"the position", endingSource{positionErr: denied}, denied, 0},
 	} {
 		tt.source.scriptedSource = twoBatches()
@@ -372,9 +376,14 @@ func TestMemberImages(t *testing.T) {
 		kind          binlog.ChangeKind
 		oldRow, newer string
 	}{
-		{"an insert", nil, nil, nil, row("1"), binlog.Insert, "", "1 2 x"}, {"an update", nil, nil, row("1"), row("2"), binlog.Update, "1 2 x", "2 2 x"}, {"a delete", nil, nil, row("1"), nil, binlog.Delete, "1 2 x", ""},
-		{"an update with a key", nil, []int{0}, row("1"), row("2"), binlog.Update, "1 NULL NULL", "2 2 x"}, {"no column", nil, []int{}, row("1"), nil, binlog.Delete, "NULL NULL NULL", ""},
-		{"a row that enters", plan, nil, row("2"), row("1"), binlog.Insert, "", "1 2 x"}, {"a row that leaves", plan, nil, row("1"), row("2"), binlog.Delete, "1 2 x", ""}, {"a row of others", plan, nil, row("2"), row("3"), 0, "", ""},
+		{"an insert", nil, nil, nil, row("1"), binlog.Insert, "", "1 2 x"},
+		{"an update", nil, nil, row("1"), row("2"), binlog.Update, "1 2 x", "2 2 x"},
+		{"a delete", nil, nil, row("1"), nil, binlog.Delete, "1 2 x", ""},
+		{"an update with a key", nil, []int{0}, row("1"), row("2"), binlog.Update, "1 NULL NULL", "2 2 x"},
+		{"no column", nil, []int{}, row("1"), nil, binlog.Delete, "NULL NULL NULL", ""},
+		{"a row that enters", plan, nil, row("2"), row("1"), binlog.Insert, "", "1 2 x"},
+		{"a row that leaves", plan, nil, row("1"), row("2"), binlog.Delete, "1 2 x", ""},
+		{"a row of others", plan, nil, row("2"), row("3"), 0, "", ""},
 		{"an insert of others", plan, nil, nil, row("3"), 0, "", ""},
 	} {
 		o := binlog.FollowOptions{Tables: []*rowstream.Table{table}, Plans: []*rowstream.Plan{tt.plan}}

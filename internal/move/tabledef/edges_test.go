@@ -3,6 +3,7 @@ package tabledef
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -114,9 +115,7 @@ func TestLookupRecords(t *testing.T) {
 	}
 	for change, want := range map[string]string{"": "", "new 1": "", "a 1": `assigns the value "a" to shard 1`, "NULL 0": "assigns the value NULL to shard 0", "a -1": `no longer has the value "a"`} {
 		now := make(map[string]int)
-		for value, shard := range before {
-			now[value] = shard
-		}
+		maps.Copy(now, before)
 		if value, shard, ok := strings.Cut(change, " "); ok {
 			var n int
 			if _, err := fmt.Sscan(shard, &n); err != nil {

@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 		ctx       context.Context
 		err, want error
 	}{{t.Context(), nil, nil}, {t.Context(), lost, lost}, {t.Context(), fmt.Errorf("x: %w", follow.ErrEnded), nil}, {gone, lost, nil}} {
-		if got := ignoreShutdown(tt.ctx, tt.err); got != tt.want {
+		if got := ignoreShutdown(tt.ctx, tt.err); !errors.Is(got, tt.want) {
 			t.Errorf("%v: %v", tt.err, got)
 		}
 	}
@@ -205,7 +205,7 @@ func TestFailed(t *testing.T) {
 		for _, err := range tt.errs {
 			v.fail(err)
 		}
-		if _, more := v.next(); v.err != tt.want || more {
+		if _, more := v.next(); !errors.Is(v.err, tt.want) || more {
 			t.Errorf("%v: %v, more chunks %t", tt.errs, v.err, more)
 		}
 	}
@@ -265,8 +265,16 @@ func TestRanges(t *testing.T) {
 		c      *comparison
 		column int
 	}{
-		{table("tinyint", false, true), 1}, {table("smallint", false, true), 1}, {table("mediumint", false, true), 1}, {table("int", false, true), 1}, {table("bigint", false, true), 1},
-		{table("varchar", false, true), -1}, {table("decimal", false, true), -1}, {table("int", true, true), -1}, {table("int", false, false), -1}, {noKey, -1},
+		{table("tinyint", false, true), 1},
+		{table("smallint", false, true), 1},
+		{table("mediumint", false, true), 1},
+		{table("int", false, true), 1},
+		{table("bigint", false, true), 1},
+		{table("varchar", false, true), -1},
+		{table("decimal", false, true), -1},
+		{table("int", true, true), -1},
+		{table("int", false, false), -1},
+		{noKey, -1},
 	} {
 		if got := tt.c.integerKey(); got != tt.column {
 			t.Errorf("%+v: %d, want %d", tt.c.t.Source, got, tt.column)
@@ -296,8 +304,12 @@ func TestSteady(t *testing.T) {
 	}
 	a, b, c := row(RowMissing, "1", 7), row(RowChanged, "2", 8), row(RowExtra, "3", 0)
 	for _, tt := range []struct{ before, now, want []RowMismatch }{
-		{nil, []RowMismatch{a, b}, []RowMismatch{a, b}}, {[]RowMismatch{a, b, c}, []RowMismatch{a, b, c}, []RowMismatch{a, b, c}}, {[]RowMismatch{a}, []RowMismatch{b, a}, []RowMismatch{a}},
-		{[]RowMismatch{a}, []RowMismatch{row(RowMissing, "1", 9)}, nil}, {[]RowMismatch{a}, []RowMismatch{row(RowChanged, "1", 7)}, nil}, {[]RowMismatch{c}, nil, nil},
+		{nil, []RowMismatch{a, b}, []RowMismatch{a, b}},
+		{[]RowMismatch{a, b, c}, []RowMismatch{a, b, c}, []RowMismatch{a, b, c}},
+		{[]RowMismatch{a}, []RowMismatch{b, a}, []RowMismatch{a}},
+		{[]RowMismatch{a}, []RowMismatch{row(RowMissing, "1", 9)}, nil},
+		{[]RowMismatch{a}, []RowMismatch{row(RowChanged, "1", 7)}, nil},
+		{[]RowMismatch{c}, nil, nil},
 	} {
 		got := inBoth(tt.before, slices.Clone(tt.now))
 		if !slices.EqualFunc(got, tt.want, func(a, b RowMismatch) bool { return a.name() == b.name() && a.sum == b.sum }) {

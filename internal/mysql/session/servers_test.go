@@ -164,8 +164,10 @@ func TestFirst(t *testing.T) {
 		statements []string
 		rows, err  string
 	}{
-		{[]string{"SELEC 1", "SELECT 2", "SELECT 3"}, "[2]", ""}, {[]string{"SELECT 1", "SELECT 2"}, "[1]", ""},
-		{[]string{"SELECT 1 FROM no.no", "SELECT 2"}, "[]", "SELECT 1 FROM no.no: "}, {[]string{"SELEC 1", "SELEC 2"}, "[]", "SELEC 1: "},
+		{[]string{"SELEC 1", "SELECT 2", "SELECT 3"}, "[2]", ""},
+		{[]string{"SELECT 1", "SELECT 2"}, "[1]", ""},
+		{[]string{"SELECT 1 FROM no.no", "SELECT 2"}, "[]", "SELECT 1 FROM no.no: "},
+		{[]string{"SELEC 1", "SELEC 2"}, "[]", "SELEC 1: "},
 	} {
 		var rows []string
 		err := queryFirst(t.Context(), c, func(row mysqlwire.TextRow) error { rows = append(rows, string(row[0])); return nil }, tt.statements...)
@@ -205,7 +207,7 @@ func TestInSnapshot(t *testing.T) {
 			}
 			return want
 		})
-		if got := count(); err != want || got != fmt.Sprint(i+1, " 0") {
+		if got := count(); !errors.Is(err, want) || got != fmt.Sprint(i+1, " 0") {
 			t.Errorf("after it: %s, %v", got, err)
 		}
 	}

@@ -150,7 +150,7 @@ func modelOfLogged(l *Logging, schemas []string) string {
 	for _, s := range schemas {
 		done := len(l.doDB) == 0
 		for _, name := range l.doDB {
-			if name == s || !l.exact && strings.ToLower(name) == strings.ToLower(s) {
+			if name == s || !l.exact && strings.EqualFold(name, s) {
 				done = true
 			}
 		}
@@ -158,7 +158,7 @@ func modelOfLogged(l *Logging, schemas []string) string {
 			return "only changes in the schemas " + strings.Join(l.doDB, ", ") + " are logged (binlog-do-db), and " + s + " is not one of them"
 		}
 		for _, name := range l.ignoreDB {
-			if strings.ToLower(name) == strings.ToLower(s) {
+			if strings.EqualFold(name, s) {
 				return "changes in the schema " + s + " are not logged (binlog-ignore-db)"
 			}
 		}

@@ -2,6 +2,7 @@ package sharedcache
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -135,7 +136,11 @@ func TestDeadlines(t *testing.T) {
 		if _, err := nc.Write([]byte("get x\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := nc.Read(make([]byte, 10)); err == nil || !err.(net.Error).Timeout() {
+		if _, err := nc.Read(make([]byte, 10)); err == nil || !func() net.Error {
+			var target net.Error
+			_ = errors.As(err, &target)
+			return target
+		}().Timeout() {
 			t.Errorf("without a response: %v", err)
 		}
 	}

@@ -371,7 +371,7 @@ func TestConnections(t *testing.T) {
 	s := newService(t, io.Discard)
 	s.MaxConnections = 2
 	must(t, s.listen())
-	defer s.close()
+	defer func() { must(t, s.close()) }()
 	go func() {
 		for {
 			if _, err := s.Listener.Accept(); err != nil {
@@ -477,8 +477,14 @@ func TestCheckFiles(t *testing.T) {
 	writeCertificate(t, cert, key, 1)
 	must(t, os.WriteFile(text, []byte("x"), 0o600))
 	for _, tt := range []struct{ cert, key, ca, want string }{
-		{cert, key, "", ""}, {cert, key, cert, ""}, {"", "", "", ""}, {"", key, cert, ""},
-		{text, key, "", "load --x-cert and --x-key: "}, {cert, "none", "", "load --x-cert and --x-key: "}, {cert, key, "none", "load --x-client-ca: open none"}, {cert, key, text, "load --x-client-ca: no certificate in " + text},
+		{cert, key, "", ""},
+		{cert, key, cert, ""},
+		{"", "", "", ""},
+		{"", key, cert, ""},
+		{text, key, "", "load --x-cert and --x-key: "},
+		{cert, "none", "", "load --x-cert and --x-key: "},
+		{cert, key, "none", "load --x-client-ca: open none"},
+		{cert, key, text, "load --x-client-ca: no certificate in " + text},
 	} {
 		c, err := LoadServerTLS("--x", tt.cert, tt.key, tt.ca)
 		if (err == nil) != (tt.want == "") || err != nil && (!strings.HasPrefix(err.Error(), tt.want) || c != nil) {

@@ -110,7 +110,7 @@ func New(o Options) *Server {
 	return s
 }
 
-func (s *Server) base() *Server { return s } //nolint:unused // services embed a Server
+func (s *Server) base() *Server { return s }
 
 // Go adds a part. Its context is canceled when the drain is over. If a part fails, the server stops.
 func (s *Server) Go(part func(context.Context) error) { s.parts = append(s.parts, part) }

@@ -243,8 +243,17 @@ func TestWindows(t *testing.T) {
 		key  string
 		want time.Duration
 	}{
-		{time.Minute, "+", 5 * time.Minute}, {time.Minute, "=", 5 * time.Minute}, {time.Minute, "-", 30 * time.Second}, {2 * time.Minute, "+", 5 * time.Minute}, {2 * time.Minute, "-", time.Minute},
-		{time.Hour, "+", time.Hour}, {10 * time.Second, "-", 10 * time.Second}, {time.Second, "-", 10 * time.Second}, {time.Second, "+", 10 * time.Second}, {3 * time.Hour, "+", time.Hour}, {3 * time.Hour, "-", time.Hour},
+		{time.Minute, "+", 5 * time.Minute},
+		{time.Minute, "=", 5 * time.Minute},
+		{time.Minute, "-", 30 * time.Second},
+		{2 * time.Minute, "+", 5 * time.Minute},
+		{2 * time.Minute, "-", time.Minute},
+		{time.Hour, "+", time.Hour},
+		{10 * time.Second, "-", 10 * time.Second},
+		{time.Second, "-", 10 * time.Second},
+		{time.Second, "+", 10 * time.Second},
+		{3 * time.Hour, "+", time.Hour},
+		{3 * time.Hour, "-", time.Hour},
 	} {
 		m := NewModel(ModelOptions{Window: tt.from, By: ByLoad})
 		if action := m.Key(tt.key); action != Refresh || m.Window() != tt.want {
