@@ -68,7 +68,7 @@ func TestPooledSchemaDropped(t *testing.T) {
 }
 
 // TestPooledServerErrors has a statement fail as it is prepared on another connection: its client gets the server's error with its
-// SQLSTATE, and the redacted log has no value of it.
+// SQLSTATE.
 func TestPooledServerErrors(t *testing.T) {
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {
 		must(t, s.Exec("create database shop", "create table shop.t (a int)"))
