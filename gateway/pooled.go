@@ -429,9 +429,10 @@ func (s *session) awaitGrant() (refused *clientError, err error) {
 		case causes&causeDrainLimit != 0:
 			err = errDrained
 			refused = &clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress"}
-		case w.Grant == pool.GrantBehind:
-			s.task.Pause(time.Time{})
-			continue
+		case w.Grant == pool.GrantBehind && !time.Now().Before(limit):
+			p.Leave(w)
+			p.Stats.Lost.Add(1)
+			return nil, nil // it is sent again, alone
 		case !time.Now().Before(limit):
 			p.TimedOut.Add(1)
 			refused = s.noneFree(wait)

@@ -95,6 +95,7 @@ func (s *session) SendBehind(c *sharedConn) bool {
 	if s.maySendPing() {
 		c.pipe.out = append(c.pipe.out, ping[:]...)
 	}
+	c.charge(s.srv)
 	s.lease.sent, s.sent = true, time.Now()
 	if l := s.lease.pool.lender; !c.pipe.queued {
 		c.pipe.queued = true

@@ -46,7 +46,7 @@ func TestPooledDepth(t *testing.T) {
 }
 
 func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, kind *depthClient) {
-	r := startPooled(t, s, most, func(o *gateway.PoolOptions) { o.Depth = 8 })
+	r := startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Depth = 8 })
 	var wg sync.WaitGroup
 	var done atomic.Int64
 	for k := range 24 {
@@ -295,7 +295,7 @@ func TestPooledBehind(t *testing.T) {
 			"the session changes": {func(*lined) {}, make([]mysqlwire.Errno, 4), 3},
 		} {
 			t.Run(name, func(t *testing.T) {
-				l := newLined(t, s, name == "the session changes")
+				l := newLined(t, s, name == "the session changes", 5*time.Second)
 				c.do(l)
 				l.locker.unlock()
 				for i, want := range c.fails {
@@ -319,6 +319,29 @@ func TestPooledBehind(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestBehindTooLong has statements wait behind one that does not end: after option pool-wait they wait for another connection, which
+// there is not.
+func TestBehindTooLong(t *testing.T) {
+	s := testmysql.Start(t)
+	must(t, s.Exec("create database d1", "create table d1.t (id int primary key, v varchar(20))", "insert into d1.t values (0, 'r0'), (1, 'r1'), (2, 'r2'), (3, 'r3')"))
+	l := newLined(t, s, false, 300*time.Millisecond)
+	for i, result := range l.results[1:] {
+		if got := testwait.Receive(t, "an error", result); !strings.Contains(got, "server error 1203") {
+			t.Errorf("client %d: %s, want error 1203", i+1, got)
+		}
+	}
+	if n := l.metric(t, "tare_pool_pipelined_again_total", testmysql.AppUser); n != 3 {
+		t.Errorf("%d statements were to be sent again, want 3", n)
+	}
+	l.locker.unlock()
+	if got := testwait.Receive(t, "the response", l.results[0]); got != "r0" {
+		t.Errorf("the first: %s", got)
+	}
+	if got := one(t, l.clients[2], "SELECT v FROM t WHERE id = 2")[0]; got != "r2" {
+		t.Errorf("afterwards: %s", got)
+	}
 }
 
 // A lined is four clients whose statements are on one connection: the first waits for a lock.
@@ -348,8 +371,8 @@ func (l *tableLock) unlock() {
 	one(l.t, l.c, "UNLOCK TABLES")
 }
 
-func newLined(t *testing.T, s *testmysql.Server, changes bool) *lined {
-	l := &lined{rig: startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Depth = 4 }), t: t, changes: changes}
+func newLined(t *testing.T, s *testmysql.Server, changes bool, wait time.Duration) *lined {
+	l := &lined{rig: startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Depth, o.Wait = 4, wait }), t: t, changes: changes}
 	l.WaitBehind(time.Hour)
 	for range 4 {
 		l.clients = append(l.clients, dialPooled(t, l.addr, "d1", nil))
@@ -357,7 +380,9 @@ func newLined(t *testing.T, s *testmysql.Server, changes bool) *lined {
 	}
 	for range 40 { // short until now
 		one(t, l.clients[0], "SELECT v FROM t WHERE id = 1")
-		one(t, l.clients[0], "SELECT v, f FROM vf WHERE id = 1")
+		if changes {
+			one(t, l.clients[0], "SELECT v, f FROM vf WHERE id = 1")
+		}
 	}
 	if changes {
 		must(t, s.Exec("update d1.flag set x = 7"))

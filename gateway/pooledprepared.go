@@ -5,6 +5,7 @@ import (
 
 	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/mysql/mysqlwire"
+	"github.com/taredb/tare/sizegen/heapsize"
 )
 
 // Prepared statements: the client's numbers are not the server's. A statement is prepared on each connection on which it is executed,
@@ -205,10 +206,13 @@ func (x *executor) sharedCommand(st *preparedStatement) error {
 	return x.unsolicited()
 }
 
-// charge updates the heap bytes of the statements.
+// charge updates the heap bytes of the statements, and of those to be sent behind others.
 func (c *sharedConn) charge(srv *Server) {
 	const statementBytes = 160 // with its part of the map
-	n := c.base + int64(c.statements.Len())*statementBytes
+	n := c.base + int64(c.statements.Len())*statementBytes + int64(heapsize.Bytes(c.pipe.out))
+	if n == c.heap {
+		return
+	}
 	srv.held.Add(n - c.heap)
 	c.heap = n
 }

@@ -1,6 +1,7 @@
 package netloop
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -64,5 +65,51 @@ func TestGive(t *testing.T) {
 	testwait.Receive(t, "the task", done)
 	if who := testwait.Receive(t, "a hang-up", hungUp); who != "user" {
 		t.Errorf("%s was notified of the hang-up", who)
+	}
+}
+
+// TestWriteNow has another task than the connection's write until the socket takes no more: the peer reads what was reported as written.
+func TestWriteNow(t *testing.T) {
+	g := newGroup(t, 1)
+	c, peer := pair(t)
+	holds, done := make(chan struct{}), make(chan int)
+	must(t, g.GoAmong(0, 1, func(task *Task) {
+		close(holds)
+		task.Pause(time.Time{})
+		c.Close()
+	}, func(*Conn) {}, c))
+	testwait.Receive(t, "the holder", holds)
+	must(t, g.GoAmong(0, 1, func(task *Task) {
+		text := make([]byte, 1<<20)
+		for i := range text {
+			text[i] = byte(i % 251)
+		}
+		sum := 0
+		for range 100 { // until the socket's buffers are full
+			n := c.WriteNow(text[sum%251:])
+			sum += n
+			if n < len(text)-251 {
+				break
+			}
+		}
+		if c.WriteNow(text) != 0 {
+			t.Error("a full socket takes more")
+		}
+		c.task.Wake()
+		done <- sum
+	}, func(*Conn) {}))
+	want := testwait.Receive(t, "the writer", done)
+	if want == 0 || want >= 100<<20 {
+		t.Fatalf("%d bytes were written", want)
+	}
+	got, err := io.ReadAll(peer)
+	must(t, err)
+	if len(got) != want {
+		t.Errorf("the peer has read %d bytes, want %d", len(got), want)
+	}
+	for i, b := range got {
+		if b != byte(i%251) {
+			t.Fatalf("byte %d is %d", i, b)
+		}
 	}
 }
