@@ -8,9 +8,10 @@
 //
 // # Terms
 //
-//   - A way is a connection from sysbench to the database: direct, haproxy, forwarder or a configuration of
-//     tare (tare: with a log; bare: without log and digests; log; history: in a bucket; both). -ways selects
-//     them.
+//   - A way is a connection from sysbench to the database: direct, threads (direct, to a MariaDB with a thread
+//     pool), haproxy, router, sharing (MySQL Router with connection sharing), forwarder or a configuration of
+//     tare (tare: with a log; bare: without log and digests; log; history: in a bucket; both; pool: both, with
+//     eight shared connections; piped: with eight statements in flight on each). -ways selects them.
 //   - A cell is one workload at one number of threads. Its proxies are started for it and stopped after it.
 //   - A round is one run of sysbench over each way, in an order that rotates.
 //
@@ -66,6 +67,13 @@
 // With -idle it measures no time either: it opens that many connections through tare, each of which executes one
 // statement, and reports the heap, the stacks, the resident bytes and the kernel's memory for sockets. The server
 // runs a thread pool. Each connection requires two open files of tare, so 10,000 require a limit above 20,100.
+//
+// With -server-memory the server is restarted for each cell and way, before the rounds, and the maximum of its resident
+// bytes during a run is a column of the table. Without the restart it would include memory of the ways before.
+//
+// With -slow it runs no sysbench: its clients read rows by their primary key, through a view that makes one row in a
+// hundred take 20 ms. It reports the latencies of the fast reads if no statement is slow, if one in a hundred is a slow one
+// of another digest, and if it is a slow one of the same digest.
 //
 // # Limits
 //

@@ -67,17 +67,31 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 	defer func() { err = errors.Join(err, server.Close()) }()
 
 	l := &lab{options: o, tools: t, server: server, dir: dir, log: log}
+	if o.measures(byThreads) {
+		if l.threads, err = testmysql.New(append(settings, testmysql.WithArgs("--thread-handling=pool-of-threads"))...); err != nil {
+			return fmt.Errorf("start a server with a thread pool: %w", err)
+		}
+		defer func() { err = errors.Join(err, l.threads.Close()) }()
+	}
 	if o.TLS {
 		if err := l.prepareTLS(); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
-	if err := l.sysbench(o.Workloads[0], 1, &way{by: byDirect, addr: server.Addr}).prepare(ctx); err != nil {
-		return err
+	for _, s := range [...]*testmysql.Server{l.server, l.threads} {
+		if s == nil {
+			continue
+		}
+		fmt.Fprintf(log, "filling a table of %d rows\n", o.Rows)
+		if err := l.sysbench(o.Workloads[0], 1, &way{by: byDirect, addr: s.Addr}).prepare(ctx); err != nil {
+			return err
+		}
 	}
 	if o.Idle > 0 {
 		return l.measureIdle(ctx, out)
+	}
+	if o.Slow {
+		return l.measureSlow(ctx, out)
 	}
 	if o.Count {
 		counts, err := l.countAll(ctx)

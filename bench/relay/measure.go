@@ -18,8 +18,9 @@ type lab struct {
 	options *Options
 	tools   tools
 	server  *testmysql.Server
-	dir     string    // for configurations and logs
-	log     io.Writer // for progress
+	threads *testmysql.Server // with a thread pool; nil unless byThreads is measured
+	dir     string            // for configurations and logs
+	log     io.Writer         // for progress
 
 	certificate, key string // files, for TLS
 }
@@ -34,8 +35,11 @@ type Run struct {
 	Queries int     `json:"queries"`
 	Seconds float64 `json:"seconds"`
 	QPS     float64 `json:"qps"`
-	P95     float64 `json:"p95_ms"` // of an event: a statement, or a transaction
+	P50     float64 `json:"p50_ms"` // of an event: a statement, or a transaction
+	P95     float64 `json:"p95_ms"`
 	P99     float64 `json:"p99_ms"`
+
+	ServerCPU int64 `json:"server_cpu_ns"`
 
 	CPU         int64 `json:"cpu_ns"` // of the proxy, like all below except Foreign
 	User        int64 `json:"user_ns"`
@@ -59,6 +63,13 @@ func (l *lab) measureAll(ctx context.Context) (*Report, error) {
 	}
 	for _, workload := range l.options.Workloads {
 		for _, threads := range l.options.Threads {
+			if l.options.ServerMemory {
+				memory, err := l.measureMemory(ctx, workload, threads)
+				if err != nil {
+					return nil, fmt.Errorf("memory of %s with %d threads: %w", workload, threads, err)
+				}
+				report.Memory = append(report.Memory, memory...)
+			}
 			runs, err := l.measureCell(ctx, workload, threads)
 			if err != nil {
 				return nil, fmt.Errorf("%s with %d threads: %w", workload, threads, err)
@@ -69,6 +80,7 @@ func (l *lab) measureAll(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
+// measureCell makes all runs of a workload at one number of threads.
 func (l *lab) measureCell(ctx context.Context, workload string, threads int) (runs []Run, err error) {
 	ways, err := l.openWays(ctx)
 	defer func() { err = errors.Join(err, closeWays(ways)) }()
@@ -101,8 +113,8 @@ func (l *lab) measureCell(ctx context.Context, workload string, threads int) (ru
 
 // measure makes one run.
 func (l *lab) measure(ctx context.Context, w *way, workload string, threads int) (Run, error) {
-	var m meter
-	pids := []int{l.server.Pid()}
+	m := meter{server: w.server.Pid()}
+	pids := []int{m.server}
 	if w.process != nil {
 		m.proxy = w.process.PID()
 		pids = append(pids, m.proxy)
@@ -132,12 +144,13 @@ func (l *lab) measure(ctx context.Context, w *way, workload string, threads int)
 	run := m.run()
 	run.Workload, run.Threads, run.By = workload, threads, w.by
 	run.Queries, run.Seconds, run.QPS = r.queries, r.seconds, r.perSecond
-	run.P95, run.P99 = r.quantile(0.95), r.quantile(0.99)
+	run.P50, run.P95, run.P99 = r.quantile(0.5), r.quantile(0.95), r.quantile(0.99)
 	return run, nil
 }
 
 // A meter takes the readings of a run.
 type meter struct {
+	server        int // process id
 	proxy         int // process id; 0 for none
 	all           []int
 	before, after moment
@@ -145,6 +158,7 @@ type meter struct {
 
 type moment struct {
 	at      time.Time
+	server  time.Duration // CPU time
 	proxy   reading
 	machine machine
 }
@@ -153,6 +167,9 @@ func (m *meter) read(to *moment) error {
 	var err error
 	to.at = time.Now()
 	if to.machine, err = readMachine(m.all...); err != nil {
+		return err
+	}
+	if to.server, err = readCPU(m.server); err != nil {
 		return err
 	}
 	if m.proxy != 0 {
@@ -168,7 +185,8 @@ func (m *meter) run() Run {
 	total := float64(a.at.Sub(b.at)) * float64(runtime.NumCPU())
 	others := a.machine.busy - b.machine.busy - (a.machine.ours - b.machine.ours)
 	return Run{
-		CPU: int64(a.proxy.usage.CPU - b.proxy.usage.CPU), User: int64(user), Sys: int64(sys),
+		ServerCPU: int64(a.server - b.server),
+		CPU:       int64(a.proxy.usage.CPU - b.proxy.usage.CPU), User: int64(user), Sys: int64(sys),
 		Voluntary:   a.proxy.tasks.voluntary - b.proxy.tasks.voluntary,
 		Involuntary: a.proxy.tasks.involuntary - b.proxy.tasks.involuntary,
 		Queued:      int64(a.proxy.tasks.queued - b.proxy.tasks.queued),

@@ -37,6 +37,12 @@ type Options struct {
 	// MySQL measures a MySQL server, in place of MariaDB.
 	MySQL bool `json:"mysql"`
 
+	// ServerMemory measures the server's memory for each cell and way, after a restart.
+	ServerMemory bool `json:"server_memory"`
+
+	// Slow measures fast statements beside slow ones, in place of sysbench's workloads.
+	Slow bool `json:"-"`
+
 	// Collect is the interval of forced garbage collections in tare; 0: none are forced.
 	Collect time.Duration `json:"collect_ns"`
 
@@ -64,7 +70,9 @@ func parseOptions(args []string) (*Options, error) {
 	fs.IntVar(&o.CPUs, "cpus", 0, "tare serve --cpus")
 	fs.BoolVar(&o.HTTP, "http", false, "tare serve with --http on a free port, not off")
 	fs.BoolVar(&o.History, "history", false, "compare tare serve without log and history, with either and with both, not with others")
-	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, haproxy, router, forwarder, tare, bare, log, history, both, pool, piped")
+	fs.StringVar(&ways, "ways", "", "`ways` to measure, by comma: direct, threads, haproxy, router, sharing, forwarder, tare, bare, log, history, both, pool, piped")
+	fs.BoolVar(&o.ServerMemory, "server-memory", false, "measure also the server's memory, after a restart for each cell and way")
+	fs.BoolVar(&o.Slow, "slow", false, "measure fast statements while 1 % are slow, not sysbench's workloads")
 	fs.BoolVar(&o.MySQL, "mysql", false, "measure the mysqld of MySQL in PATH, not MariaDB")
 	fs.BoolVar(&o.TLS, "tls", false, "encrypt both legs of every way")
 	fs.DurationVar(&o.Collect, "collect", 0, "force a garbage collection in tare at this `interval`; implies -http")
@@ -103,10 +111,16 @@ func parseOptions(args []string) (*Options, error) {
 		return nil, fmt.Errorf("-workloads: %q has an empty name", workloads)
 	case slices.Min(o.Threads) < 1 || slices.Max(o.Threads) > maxThreads:
 		return nil, fmt.Errorf("-threads: want 1 to %d each", maxThreads)
+	case o.Slow && o.Rows < slowEvery:
+		return nil, fmt.Errorf("-slow: want at least %d -rows", slowEvery)
 	case o.Rounds < 1 || seconds < 1 || o.Rows < 1:
 		return nil, fmt.Errorf("-rounds, -seconds and -rows: want 1 at least")
 	case warmUp < 0 || o.CPUs < 0:
 		return nil, fmt.Errorf("-warm-up and -cpus: want 0 at least")
+	case o.Slow && (o.Count || o.Idle > 0 || o.JSON != "" || o.Bench != "" || o.ServerMemory || o.Collect > 0):
+		return nil, fmt.Errorf("-slow takes neither -count, -idle, -json, -bench, -server-memory nor -collect")
+	case o.ServerMemory && (o.Count || o.Idle > 0):
+		return nil, fmt.Errorf("-server-memory takes neither -count nor -idle")
 	case o.Count && o.History:
 		return nil, fmt.Errorf("-count and -history: want one of them")
 	case o.Against != "" && (o.Count || o.History):

@@ -117,17 +117,22 @@ func readMachine(pids ...int) (machine, error) {
 		return machine{}, fmt.Errorf("read /proc/stat: %w", err)
 	}
 	for _, pid := range pids {
-		p, err := weigh.Open(pid)
-		if err != nil {
-			return machine{}, err
-		}
-		cpu, err := p.CPU()
+		cpu, err := readCPU(pid)
 		if err != nil {
 			return machine{}, err
 		}
 		m.ours += cpu
 	}
 	return m, nil
+}
+
+// readCPU returns the CPU time of a process.
+func readCPU(pid int) (time.Duration, error) {
+	p, err := weigh.Open(pid)
+	if err != nil {
+		return 0, err
+	}
+	return p.CPU()
 }
 
 // parseBusy sums the first line of /proc/stat without the idle times: user, nice, system, (idle, iowait,)

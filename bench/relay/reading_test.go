@@ -40,7 +40,7 @@ func TestBusy(t *testing.T) {
 
 // TestMeter measures this process burning CPU in place of the proxy.
 func TestMeter(t *testing.T) {
-	m := meter{proxy: os.Getpid(), all: []int{os.Getpid()}}
+	m := meter{server: os.Getpid(), proxy: os.Getpid(), all: []int{os.Getpid()}}
 	if err := m.read(&m.before); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,9 @@ func TestMeter(t *testing.T) {
 	run := m.run()
 	if run.CPU <= int64(50*time.Millisecond) || run.User+run.Sys != run.CPU {
 		t.Errorf("CPU %d ns, of which user %d and system %d: want more than 50 ms, and their sum", run.CPU, run.User, run.Sys)
+	}
+	if run.ServerCPU <= int64(50*time.Millisecond) {
+		t.Errorf("server CPU %d ns, want more than 50 ms", run.ServerCPU)
 	}
 	if run.PeakRSS < run.RSS || run.RSS < 1<<20 {
 		t.Errorf("resident %d bytes, at most %d: want 1 MiB at least, and no more than the peak", run.RSS, run.PeakRSS)

@@ -31,6 +31,7 @@ type Report struct {
 	Versions map[string]string `json:"versions"` // of the programs, as they print them
 	Options  *Options          `json:"options"`
 	Runs     []Run             `json:"runs"`
+	Memory   []Memory          `json:"memory,omitempty"`
 }
 
 func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, error) {
@@ -77,7 +78,7 @@ func newReport(ctx context.Context, o *Options, t tools, server int) (*Report, e
 		}
 		line, _, _ := strings.Cut(string(out), "\n")
 		// Some start with their name or path, others with a word for it.
-		for _, prefix := range []string{mariadbd, name, "tare", "HAProxy version"} {
+		for _, prefix := range []string{mariadbd, name, "tare", "HAProxy version", "MySQL Router  Ver"} {
 			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
 		}
 		r.Versions[name] = line
@@ -97,9 +98,9 @@ func writeBench(w io.Writer, r *Report) error {
 	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/taredb/tare/bench/relay\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, r.Machine.CPU)
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		fmt.Fprintf(&b, "BenchmarkRelay/workload=%s/threads=%d/by=%s %d %.1f queries/s %.3f p95-ms %.3f p99-ms",
-			run.Workload, run.Threads, run.By, run.Queries, run.QPS, run.P95, run.P99)
-		if run.By != byDirect {
+		fmt.Fprintf(&b, "BenchmarkRelay/workload=%s/threads=%d/by=%s %d %.1f queries/s %.3f p50-ms %.3f p95-ms %.3f p99-ms %.1f server-cpu-ns/op",
+			run.Workload, run.Threads, run.By, run.Queries, run.QPS, run.P50, run.P95, run.P99, run.perQuery(run.ServerCPU))
+		if !isDirect(run.By) {
 			fmt.Fprintf(&b, " %.1f cpu-ns/op %.1f user-ns/op %.1f sys-ns/op %.4f voluntary-switches/op %.4f involuntary-switches/op %.1f queued-ns/op %d peak-RSS-bytes",
 				run.perQuery(run.CPU), run.perQuery(run.User), run.perQuery(run.Sys),
 				run.perQuery(run.Voluntary), run.perQuery(run.Involuntary), run.perQuery(run.Queued), run.PeakRSS)
@@ -119,6 +120,9 @@ func writeTable(w io.Writer, r *Report) error {
 	if base == byHAProxy {
 		fmt.Fprintf(&b, "HAProxy %s; ", v["haproxy"])
 	}
+	if v["router"] != "" {
+		fmt.Fprintf(&b, "MySQL Router %s; ", v["router"])
+	}
 	if v["against"] != "" {
 		fmt.Fprintf(&b, "against tare %s; ", v["against"])
 	}
@@ -131,14 +135,14 @@ func writeTable(w io.Writer, r *Report) error {
 	if base != byHAProxy {
 		times = "× " + base
 	}
-	row("workload", "threads", "by", "qps", times, "p95 ms", "p99 ms", "CPU µs/query", times,
-		"user", "system", "switches/query", "of them forced", "peak RSS MiB", "others' CPU")
-	row(slices.Concat(slices.Repeat([]string{"---"}, 3), slices.Repeat([]string{"---:"}, 12))...)
+	row("workload", "threads", "by", "qps", times, "p50 ms", "p95 ms", "p99 ms", "server CPU µs/query", "CPU µs/query", times,
+		"user", "system", "switches/query", "of them forced", "peak RSS MiB", "server MiB", "others' CPU")
+	row(slices.Concat(slices.Repeat([]string{"---"}, 3), slices.Repeat([]string{"---:"}, 15))...)
 	for _, workload := range r.Options.Workloads {
 		for _, threads := range r.Options.Threads {
 			of := r.cell(workload, threads, base)
 			for _, by := range r.Options.Ways {
-				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), of))...)
+				row(slices.Concat([]string{workload, strconv.Itoa(threads), by}, figures(r.cell(workload, threads, by), of, r.memory(workload, threads, by)))...)
 			}
 		}
 	}
@@ -197,7 +201,7 @@ func (r *Report) disturbance() string {
 }
 
 // figures returns a row's cells after the names; base are the runs of the same rounds that ratios refer to.
-func figures(runs, base []Run) []string {
+func figures(runs, base []Run, server string) []string {
 	of := func(f func(*Run) float64) float64 {
 		var values []float64
 		for i := range runs {
@@ -210,12 +214,14 @@ func figures(runs, base []Run) []string {
 	qps := func(r *Run) float64 { return r.QPS }
 	cells := []string{
 		fmt.Sprintf("%.0f", of(qps)), ratio(qps),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.P50 })),
 		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.P95 })),
 		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.P99 })),
+		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.ServerCPU) / 1e3 })),
 	}
 	foreign := fmt.Sprintf("%.0f %%", of(func(r *Run) float64 { return 100 * r.Foreign }))
-	if runs[0].By == byDirect {
-		return append(append(cells, slices.Repeat([]string{"–"}, 7)...), foreign)
+	if isDirect(runs[0].By) {
+		return append(append(cells, slices.Repeat([]string{"–"}, 7)...), server, foreign)
 	}
 	return append(cells,
 		fmt.Sprintf("%.2f", of(cpu)), ratio(cpu),
@@ -224,5 +230,5 @@ func figures(runs, base []Run) []string {
 		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Voluntary + r.Involuntary) })),
 		fmt.Sprintf("%.2f", of(func(r *Run) float64 { return r.perQuery(r.Involuntary) })),
 		fmt.Sprintf("%.1f", of(func(r *Run) float64 { return float64(r.PeakRSS) / (1 << 20) })),
-		foreign)
+		server, foreign)
 }

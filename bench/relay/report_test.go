@@ -24,8 +24,8 @@ func report() *Report {
 		for i, by := range []string{byDirect, byHAProxy, byForwarder, byTare} {
 			run := Run{
 				Workload: "oltp_point_select", Threads: 8, Round: round + 1, By: by,
-				Queries: 1000, Seconds: 10, QPS: float64((50_000 - 5000*i) / int(slow)), P95: 0.5 * float64(slow), P99: 1.25 * float64(slow),
-				Foreign: 0.01 * float64(slow),
+				Queries: 1000, Seconds: 10, QPS: float64((50_000 - 5000*i) / int(slow)), P50: 0.25 * float64(slow), P95: 0.5 * float64(slow), P99: 1.25 * float64(slow),
+				ServerCPU: 20_000_000 * slow, Foreign: 0.01 * float64(slow),
 			}
 			if by != byDirect {
 				run.CPU = slow * int64(i) * 10_000_000
@@ -35,6 +35,7 @@ func report() *Report {
 			r.Runs = append(r.Runs, run)
 		}
 	}
+	r.Memory = []Memory{{"oltp_point_select", 8, byDirect, 90 << 20, 120 << 20}, {"oltp_point_select", 8, byTare, 90 << 20, 100 << 20}}
 	return r
 }
 
@@ -42,12 +43,12 @@ func TestTable(t *testing.T) {
 	want := `2026-03-04, 2 CPUs (a CPU), Linux 6.1. mariadbd 10.11; HAProxy 2.6; sysbench 1.0; tare v1.
 Medians over 3 × 10s. Other processes used 1 % of the CPUs (median; most in one run 2 %).
 
-| workload          | threads | by        | qps   | × HAProxy | p95 ms | p99 ms | CPU µs/query | × HAProxy | user | system | switches/query | of them forced | peak RSS MiB | others' CPU |
-| ---               | ---     | ---       | ---:  | ---:      | ---:   | ---:   | ---:         | ---:      | ---: | ---:   | ---:           | ---:           | ---:         | ---:        |
-| oltp_point_select | 8       | direct    | 50000 | 1.11      | 0.50   | 1.25   | –            | –         | –    | –      | –              | –              | –            | 1 %         |
-| oltp_point_select | 8       | haproxy   | 45000 | 1.00      | 0.50   | 1.25   | 10.00        | 1.00      | 2.50 | 7.50   | 0.75           | 0.25           | 3.0          | 1 %         |
-| oltp_point_select | 8       | forwarder | 40000 | 0.89      | 0.50   | 1.25   | 20.00        | 2.00      | 5.00 | 15.00  | 0.75           | 0.25           | 3.0          | 1 %         |
-| oltp_point_select | 8       | tare      | 35000 | 0.78      | 0.50   | 1.25   | 30.00        | 3.00      | 7.50 | 22.50  | 0.75           | 0.25           | 3.0          | 1 %         |
+| workload          | threads | by        | qps   | × HAProxy | p50 ms | p95 ms | p99 ms | server CPU µs/query | CPU µs/query | × HAProxy | user | system | switches/query | of them forced | peak RSS MiB | server MiB | others' CPU |
+| ---               | ---     | ---       | ---:  | ---:      | ---:   | ---:   | ---:   | ---:                | ---:         | ---:      | ---: | ---:   | ---:           | ---:           | ---:         | ---:       | ---:        |
+| oltp_point_select | 8       | direct    | 50000 | 1.11      | 0.25   | 0.50   | 1.25   | 20.00               | –            | –         | –    | –      | –              | –              | –            | 120        | 1 %         |
+| oltp_point_select | 8       | haproxy   | 45000 | 1.00      | 0.25   | 0.50   | 1.25   | 20.00               | 10.00        | 1.00      | 2.50 | 7.50   | 0.75           | 0.25           | 3.0          | –          | 1 %         |
+| oltp_point_select | 8       | forwarder | 40000 | 0.89      | 0.25   | 0.50   | 1.25   | 20.00               | 20.00        | 2.00      | 5.00 | 15.00  | 0.75           | 0.25           | 3.0          | –          | 1 %         |
+| oltp_point_select | 8       | tare      | 35000 | 0.78      | 0.25   | 0.50   | 1.25   | 20.00               | 30.00        | 3.00      | 7.50 | 22.50  | 0.75           | 0.25           | 3.0          | 100        | 1 %         |
 
 Ratios to HAProxy: median of the rounds, and the interval that contains it with 95 % probability. A goal is met
 if the better end is within it. Rows whose direct throughput is below 1.2 times the best proxy's do not count.
@@ -70,9 +71,9 @@ func TestRatios(t *testing.T) {
 		runs = append(runs, Run{Round: i + 1, Queries: 1, QPS: 2, CPU: drift * 2})
 	}
 	base[2].CPU = 1 // one disturbed run
-	cells := figures(runs, base)
-	if cells[1] != "2.00" || cells[5] != "2.00" {
-		t.Errorf("ratios of qps %s and CPU %s, want 2.00 and 2.00", cells[1], cells[5])
+	cells := figures(runs, base, "–")
+	if cells[1] != "2.00" || cells[7] != "2.00" {
+		t.Errorf("ratios of qps %s and CPU %s, want 2.00 and 2.00", cells[1], cells[7])
 	}
 }
 
@@ -159,8 +160,8 @@ func TestBenchLines(t *testing.T) {
 	r.Runs = r.Runs[:2]
 	got := written(t, writeBench, r)
 	_, got, _ = strings.Cut(got, "cpu: a CPU\n")
-	want := `BenchmarkRelay/workload=oltp_point_select/threads=8/by=direct 1000 50000.0 queries/s 0.500 p95-ms 1.250 p99-ms
-BenchmarkRelay/workload=oltp_point_select/threads=8/by=haproxy 1000 45000.0 queries/s 0.500 p95-ms 1.250 p99-ms 10000.0 cpu-ns/op 2500.0 user-ns/op 7500.0 sys-ns/op 0.5000 voluntary-switches/op 0.2500 involuntary-switches/op 1000.0 queued-ns/op 3145728 peak-RSS-bytes
+	want := `BenchmarkRelay/workload=oltp_point_select/threads=8/by=direct 1000 50000.0 queries/s 0.250 p50-ms 0.500 p95-ms 1.250 p99-ms 20000.0 server-cpu-ns/op
+BenchmarkRelay/workload=oltp_point_select/threads=8/by=haproxy 1000 45000.0 queries/s 0.250 p50-ms 0.500 p95-ms 1.250 p99-ms 20000.0 server-cpu-ns/op 10000.0 cpu-ns/op 2500.0 user-ns/op 7500.0 sys-ns/op 0.5000 voluntary-switches/op 0.2500 involuntary-switches/op 1000.0 queued-ns/op 3145728 peak-RSS-bytes
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

@@ -20,8 +20,10 @@ const (
 	byDirect    = "direct"
 	byHAProxy   = "haproxy"
 	byForwarder = "forwarder"
-	byRouter    = "router" // MySQL Router, one route
-	byTare      = "tare"   // tare with one log line per statement
+	byThreads   = "threads" // direct, to a MariaDB with a thread pool
+	byRouter    = "router"  // MySQL Router, one route
+	bySharing   = "sharing" // the same, with connection sharing
+	byTare      = "tare"    // tare with one log line per statement
 
 	byBare    = "bare"    // tare without log and digests
 	byLog     = "log"     // the same as byTare, without digests
@@ -40,16 +42,25 @@ func (o *Options) parseWays(list string) ([]string, error) {
 		return nil, fmt.Errorf("-ways takes neither -history nor -against")
 	case list != "":
 		ways := strings.Split(list, ",")
-		known := []string{byDirect, byHAProxy, byRouter, byForwarder, byTare, byBare, byLog, byHistory, byBoth, byPool, byPiped}
+		known := []string{byDirect, byThreads, byHAProxy, byRouter, bySharing, byForwarder, byTare, byBare, byLog, byHistory, byBoth, byPool, byPiped}
 		for i, by := range ways {
 			if !slices.Contains(known, by) || slices.Contains(ways[:i], by) {
 				return nil, fmt.Errorf("-ways: %q is unknown or repeated; want some of %s", by, strings.Join(known, ", "))
 			}
 		}
-		for _, by := range [...]string{byForwarder, byRouter} {
+		for _, by := range [...]string{byForwarder, byRouter, bySharing} {
 			if o.TLS && slices.Contains(ways, by) {
 				return nil, fmt.Errorf("-ways: %s does not decrypt; leave it out with -tls", by)
 			}
+		}
+		if o.TLS && slices.Contains(ways, byThreads) {
+			return nil, errors.New("-ways: the server of threads has another certificate; leave it out with -tls")
+		}
+		if !o.MySQL && slices.Contains(ways, bySharing) {
+			return nil, errors.New("-ways: MySQL Router shares no connections of MariaDB, which has no session_track_gtids; sharing requires -mysql")
+		}
+		if o.MySQL && slices.Contains(ways, byThreads) {
+			return nil, errors.New("-ways: MySQL has no thread pool; leave out threads with -mysql")
 		}
 		if o.Idle > 0 && !isTare(ways[0]) {
 			return nil, fmt.Errorf("-ways: %s has no connections of tare for -idle", ways[0])
@@ -90,7 +101,7 @@ func (o *Options) base() string {
 // isTare reports whether a way is a configuration of tare.
 func isTare(by string) bool {
 	switch by {
-	case byDirect, byHAProxy, byRouter, byForwarder, byAgainst:
+	case byDirect, byThreads, byHAProxy, byRouter, bySharing, byForwarder, byAgainst:
 		return false
 	}
 	return true
@@ -99,11 +110,15 @@ func isTare(by string) bool {
 // shares reports whether a way is a configuration with shared connections.
 func shares(by string) bool { return by == byPool || by == byPiped }
 
-// A way is a connection to the server.
+// isDirect reports whether a way has no proxy.
+func isDirect(by string) bool { return by == byDirect || by == byThreads }
+
+// A way is a connection to a server.
 type way struct {
 	by      string
+	server  *testmysql.Server
 	addr    string
-	process *child.Child // nil for byDirect
+	process *child.Child // nil without a proxy
 	legs    *child.Child // encrypts for a proxy that cannot speak MySQL's TLS; mostly nil
 	http    string       // address of tare's pages; empty: off
 	log     string       // file that grows with each statement; empty for none
@@ -121,7 +136,7 @@ func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 	if o.measures(byHAProxy) {
 		p.haproxy, errs[1] = programs.Look("haproxy")
 	}
-	if o.measures(byRouter) {
+	if o.measures(byRouter) || o.measures(bySharing) {
 		p.router, errs[2] = programs.Look("mysqlrouter")
 	}
 	if err := errors.Join(errs[:]...); err != nil {
@@ -141,19 +156,8 @@ func findTools(ctx context.Context, dir string, o *Options) (tools, error) {
 // openWays starts the proxies. The caller closes the ways, also after an error.
 func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 	for _, by := range l.options.Ways {
-		if by == byDirect {
-			ways = append(ways, &way{by: byDirect, addr: l.server.Addr})
-			continue
-		}
-		addr, err := programs.FreeAddress()
-		if err != nil {
-			return ways, err
-		}
-		w, err := l.start(ctx, by, addr)
+		w, err := l.openWay(ctx, by)
 		if w != nil {
-			if w.addr == "" {
-				w.addr = addr
-			}
 			ways = append(ways, w)
 		}
 		if err != nil {
@@ -163,12 +167,39 @@ func (l *lab) openWays(ctx context.Context) (ways []*way, err error) {
 	return ways, nil
 }
 
+// openWay starts the proxy of one way. A way is returned also after an error, if there is something to close.
+func (l *lab) openWay(ctx context.Context, by string) (*way, error) {
+	server := l.serverOf(by)
+	if isDirect(by) {
+		return &way{by: by, server: server, addr: server.Addr}, nil
+	}
+	addr, err := programs.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	w, err := l.start(ctx, by, addr)
+	if w != nil {
+		if w.server = server; w.addr == "" {
+			w.addr = addr
+		}
+	}
+	return w, err
+}
+
+// serverOf returns the server that a way leads to.
+func (l *lab) serverOf(by string) *testmysql.Server {
+	if by == byThreads {
+		return l.threads
+	}
+	return l.server
+}
+
 func (l *lab) start(ctx context.Context, by, addr string) (*way, error) {
 	switch by {
 	case byHAProxy:
 		return l.startHAProxy(ctx, addr)
-	case byRouter:
-		return l.startRouter(ctx, addr)
+	case byRouter, bySharing:
+		return l.startRouter(ctx, by, addr)
 	case byForwarder:
 		return l.startForwarder(ctx, addr)
 	}
