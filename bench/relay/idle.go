@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/weigh"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -123,15 +122,11 @@ func (l *lab) idle(ctx context.Context, connections int, f *footprints) (err err
 func (l *lab) openIdle(ctx context.Context, addr string) (*mysqlconn.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
-	config := mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, TLSMode: mysqlconn.TLSDisabled}
-	if l.options.TLS {
-		config.TLSMode = mysqlconn.TLSRequired
-	}
-	c, err := mysqlconn.Dial(ctx, config)
+	c, err := l.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.Query(ctx, "SELECT c FROM "+testmysql.DefaultSchema+".sbtest1 WHERE id = 1", func(mysqlwire.TextRow) error { return nil })
+	_, err = c.Query(ctx, "SELECT c FROM sbtest1 WHERE id = 1", func(mysqlwire.TextRow) error { return nil })
 	return c, err
 }
 

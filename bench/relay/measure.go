@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
 // A lab has a server with a table, and the tools to run sysbench against it.
@@ -23,6 +24,20 @@ type lab struct {
 	log     io.Writer         // for progress
 
 	certificate, key string // files, for TLS
+}
+
+// dial connects as sysbench does.
+func (l *lab) dial(ctx context.Context, addr string) (*mysqlconn.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, idleWait)
+	defer cancel()
+	config := mysqlconn.Config{
+		Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, Database: testmysql.DefaultSchema, TLSMode: mysqlconn.TLSDisabled,
+		ServerKey: mysqlconn.ServerKey{Request: true},
+	}
+	if l.options.TLS {
+		config.TLSMode = mysqlconn.TLSRequired
+	}
+	return mysqlconn.Dial(ctx, config)
 }
 
 // A Run is one run of sysbench over one way. Values of the proxy are 0 for the direct way.

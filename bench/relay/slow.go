@@ -109,7 +109,7 @@ func (l *lab) slowRun(ctx context.Context, w *way, threads int, kind string) (ru
 	dials.SetLimit(idleDials)
 	for i := range clients {
 		dials.Go(func() error {
-			conn, err := l.dialSlow(dialCtx, w.addr)
+			conn, err := l.dial(dialCtx, w.addr)
 			if err == nil {
 				clients[i] = &slowClient{conn: conn, rnd: rand.New(rand.NewPCG(1, uint64(i))), rows: l.options.Rows, kind: kind}
 			}
@@ -149,19 +149,6 @@ func (l *lab) slowRun(ctx context.Context, w *way, threads int, kind string) (ru
 		run.slow = quantileOf(slow, 0.5)
 	}
 	return run, nil
-}
-
-func (l *lab) dialSlow(ctx context.Context, addr string) (*mysqlconn.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, idleWait)
-	defer cancel()
-	config := mysqlconn.Config{
-		Addr: addr, User: testmysql.AppUser, Password: testmysql.Password, Database: testmysql.DefaultSchema, TLSMode: mysqlconn.TLSDisabled,
-		ServerKey: mysqlconn.ServerKey{Request: true},
-	}
-	if l.options.TLS {
-		config.TLSMode = mysqlconn.TLSRequired
-	}
-	return mysqlconn.Dial(ctx, config)
 }
 
 // A slowClient executes statements one after the other, and records their latencies in ms.
