@@ -95,10 +95,11 @@ func quoted(s string) string {
 }
 
 // ownOrigin reports whether an Origin header names this server: by the Host header's name and port, or by an
-// allowed name and port, as behind a proxy. Another port of the same host is another server.
+// allowed name and port, as behind a proxy. Another port of the same host is another server, and another scheme a page that
+// no HTTP server has sent, such as that of an extension or of an application.
 func (g *guard) ownOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" {
 		return false // "null" is an unknown origin
 	}
 	return strings.EqualFold(u.Host, host) || g.origins[strings.ToLower(u.Host)]

@@ -187,9 +187,13 @@ func (o *Options) addTables(inv *inventory.Inventory) error {
 	return nil
 }
 
-// dumpTables adds all tables of a dump that lists no objects.
-func (o *Options) dumpTables(d *dump.Dump) {
+// dumpTables adds all tables of a dump that lists no objects. It fails for one of a schema of the server's, which must be named.
+func (o *Options) dumpTables(d *dump.Dump) error {
 	for _, t := range d.Manifest().Tables {
+		if err := inventory.CheckUnnamed(t.Schema, t.Name); err != nil {
+			return err
+		}
 		o.Tables = append(o.Tables, tabledef.Spec{Schema: t.Schema, Name: t.Name})
 	}
+	return nil
 }

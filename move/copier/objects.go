@@ -44,8 +44,7 @@ func Resolve(ctx context.Context, o *Options, sel inventory.Selection) (*invento
 	var inv *inventory.Inventory
 	if d, ok := j.from.(*dump.Dump); ok {
 		if inv, err = d.Inventory(&sel); inv == nil && err == nil && sel.Empty() { // it lists no objects
-			o.dumpTables(d)
-			return nil, nil
+			return nil, o.dumpTables(d)
 		}
 	} else {
 		inv, err = inventory.Read(ctx, source, &sel)

@@ -98,6 +98,7 @@ type limits struct {
 type account struct {
 	definition
 	defaults []Name   // roles
+	global   bool     // has privileges on *.*, also such that are not among known; of MariaDB alone
 	problems []string // parts that are not understood, or cannot be created
 }
 

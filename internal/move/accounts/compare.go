@@ -127,6 +127,52 @@ func (p *Plan) exceeding(a *planned, to *server) (texts []string) {
 	return texts
 }
 
+// judgeRoles refuses to grant an account a role that has more privileges in the target than it is planned to have: the source, on which
+// the account has the role, does not choose these.
+func (p *Plan) judgeRoles(a *planned, to *server) {
+	for _, r := range p.accounts {
+		_, wanted := a.roles[r.name]
+		_, has := to.held[a.name][r.name]
+		if !wanted || has || slices.ContainsFunc(p.existing, func(pattern string) bool { return matches(pattern, r.source) }) {
+			continue
+		}
+		if more := p.beyond(r.name, to, make(map[Name]bool)); len(more) > 0 {
+			a.needsHand("it would get the role %s, which has more privileges in the target: on %s; grant it by option grant-existing, or exclude one of them by option exclude-users",
+				r.name, strings.Join(more, ", "))
+		}
+	}
+}
+
+// beyond lists where a role has privileges in the target that it is not planned to have, also by roles that it holds there.
+func (p *Plan) beyond(role Name, to *server, seen map[Name]bool) (texts []string) {
+	seen[role] = true
+	i := slices.IndexFunc(p.accounts, func(a *planned) bool { return a.name == role && a.object.Fate != inventory.LeftOut })
+	a := &planned{name: role}
+	if i >= 0 {
+		a = p.accounts[i]
+	}
+	if there := to.accounts[role]; len(to.onAll(role)) > 0 || there != nil && there.global {
+		texts = append(texts, "*.*")
+	}
+	for l, granted := range to.grants[role] {
+		pattern := l.kind == inventory.Schema && !to.literal && !inventory.GrantIsExact(l.schema)
+		if len(granted) > 0 && (pattern || !slices.ContainsFunc(p.schemas, func(schema string) bool { return l.on(schema, to.literal) })) {
+			texts = append(texts, l.String())
+		}
+	}
+	texts = append(texts, p.exceeding(a, to)...)
+	for other := range to.held[role] {
+		if !seen[other] {
+			texts = append(texts, p.beyond(other, to, seen)...)
+		}
+	}
+	for _, other := range to.proxies[role] {
+		texts = append(texts, "PROXY of "+other.String())
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
 // differences names the parts in which two definitions differ, without their values.
 func (d *definition) differences(other *definition) (parts []string) {
 	if d.role && other.role {

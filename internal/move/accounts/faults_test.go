@@ -222,6 +222,37 @@ func TestMySQLAttributes(t *testing.T) {
 	}
 }
 
+// A userTable has one row of mysql.user of MySQL, and no rows of other tables.
+type userTable mysqlwire.TextRow
+
+func (u userTable) Query(_ context.Context, sql string, each func(mysqlwire.TextRow) error) error {
+	if strings.HasSuffix(sql, " FROM mysql.user") {
+		return each(mysqlwire.TextRow(u))
+	}
+	return nil
+}
+
+// TestHostileRules has rules for passwords that are more than numbers, which a server does not have: they are problems of the account.
+func TestHostileRules(t *testing.T) {
+	for column, name := range map[int]string{13: "lifetime", 15: "history", 16: "reuse", -1: "none"} {
+		row := make([]any, 19)
+		for i := range row {
+			row[i] = "0"
+		}
+		row[0], row[1], row[18] = "x", "%", ""
+		row[13], row[15], row[16] = nil, "12", "365"
+		if column >= 0 {
+			row[column] = "1 ACCOUNT UNLOCK ATTRIBUTE '{}'"
+		}
+		r := &tables{ctx: t.Context(), q: userTable(testrows.Row(row...)), server: &server{accounts: make(map[Name]*account), mandatory: make(map[Name]bool)}}
+		r.readMySQL()
+		a := r.server.accounts[Name{"x", "%"}]
+		if r.err != nil || a == nil || (len(a.problems) > 0) != (column >= 0) {
+			t.Errorf("%s: %v, %+v", name, r.err, a)
+		}
+	}
+}
+
 // TestOldServers reads servers that lack a part of the schema mysql.
 func TestOldServers(t *testing.T) {
 	s := newSide(t, testmysql.Shared(t).Server)

@@ -153,6 +153,11 @@ func (p *Plan) plan(from, to *server) {
 			p.compare(a, from, to)
 		}
 	}
+	for _, a := range p.accounts {
+		if a.object.Fate != inventory.LeftOut {
+			p.judgeRoles(a, to)
+		}
+	}
 }
 
 // account plans one account without its roles. Why is not empty if it is left out.

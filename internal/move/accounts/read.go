@@ -155,6 +155,11 @@ func (r *tables) readMySQL() {
 		}
 		a.expired, a.lifetime, a.locked = row[12] == "Y", row[13], row[14] == "Y"
 		a.history, a.reuse, a.current = row[15], row[16], row[17]
+		for _, number := range []string{a.lifetime, a.history, a.reuse} { // which become parts of a statement
+			if strings.Trim(number, "0123456789") != "" {
+				a.problems = append(a.problems, "its rules for passwords in mysql.user are not understood")
+			}
+		}
 		a.attributes(row[18])
 		a.role = row[1] == "%" && len(auth) == 0 && a.terms == terms{expired: true, locked: true}
 		s.accounts[Name{row[0], row[1]}] = a
@@ -274,6 +279,9 @@ func mariadbDefinition(text string) *account {
 		return a
 	}
 	a.role = j.Role
+	if n, err := j.Access.Float64(); err == nil && n != 0 {
+		a.global = true
+	}
 	if j.DefaultRole != "" {
 		a.defaults = []Name{{j.DefaultRole, ""}}
 	}

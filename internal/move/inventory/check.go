@@ -142,6 +142,9 @@ func (h *header) parse() error {
 	if err := h.require(strings.ToUpper(string(h.o.Kind))); err != nil {
 		return err
 	}
+	if h.o.Definer == "" && h.o.Kind != Sequence { // it would be the account of the copy, with its privileges
+		return errors.New("it has no definer: create it again on the source with one")
+	}
 	h.accept("IF", "NOT", "EXISTS")
 	if err := h.name(h.o.Name); err != nil {
 		return err
@@ -159,7 +162,7 @@ func (h *header) after() error {
 			return fmt.Errorf("BEFORE or AFTER is expected, not %.40q", h.word())
 		}
 		for !h.accept("ON") { // INSERT, UPDATE, DELETE, also of columns or several in later versions
-			if h.tok.Kind == sqldigest.KindEOF || h.tok.Kind == sqldigest.KindOperator && h.word() != "," {
+			if !h.isWord() && h.word() != "," && !h.isPlainComment() {
 				return fmt.Errorf("ON is expected, not %.40q", h.word())
 			}
 			h.next()
@@ -169,7 +172,13 @@ func (h *header) after() error {
 		}
 		return h.require("FOR", "EACH", "ROW")
 	case Event:
-		return h.require("ON", "SCHEDULE")
+		if err := h.require("ON", "SCHEDULE"); err != nil {
+			return err
+		}
+		_, _, err := h.status()
+		return err
+	case Sequence:
+		return h.sequence()
 	case View:
 		for h.tok.Kind != sqldigest.KindEOF && !h.accept("AS") { // the list of columns
 			if h.tok.Kind != sqldigest.KindQuotedIdent && h.tok.Kind != sqldigest.KindIdent && !strings.Contains("(,)", h.word()) {
@@ -198,7 +207,7 @@ func (h *header) single() error {
 func (h *header) definer() error {
 	var given strings.Builder
 	if h.accept("DEFINER", "=") {
-		for h.tok.Kind != sqldigest.KindEOF {
+		for h.isName() {
 			part := sqldigest.Unquote(strings.TrimPrefix(h.word(), "@"))
 			if strings.HasPrefix(h.word(), "@") && len(h.word()) > 0 {
 				given.WriteString("@")

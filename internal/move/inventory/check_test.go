@@ -31,6 +31,7 @@ func TestDefinitions(t *testing.T) {
 		{Procedure, "CREATE DEFINER=`boss` PROCEDURE `x`()\nSELECT 1", func(o *Object) { o.Definer = "boss@" }, ""},
 		{Trigger, by + "TRIGGER `x` BEFORE INSERT ON `t` FOR EACH ROW SET new.a=1", nil, ""},
 		{Trigger, by + "trigger s.x after update on s.t for each row set @a = 1", nil, ""},
+		{Trigger, by + "TRIGGER `x` BEFORE /* each */ INSERT ON `t` FOR EACH ROW SET new.a=1", nil, ""},
 		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR STARTS '2026-01-01 00:00:00' ON COMPLETION PRESERVE ENABLE DO SELECT 1", nil, ""},
 		{Sequence, "CREATE SEQUENCE `s`.`x` start with 1 minvalue 1 maxvalue 9 increment by 1 cache 1000 nocycle ENGINE=InnoDB", func(o *Object) { o.Definer = "" }, ""},
 
@@ -71,8 +72,42 @@ func TestDefinitions(t *testing.T) {
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Connection = "a'b" }, "no name of one"},
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Database = "utf8; DROP DATABASE x" }, "no name of one"},
 		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR DO SELECT 1", func(o *Object) { o.Context.TimeZone = "'; DROP" }, "time zone"},
-		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR DO SELECT 1", func(o *Object) { o.Context.TimeZone = "+05:30" }, ""},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY '1:2' HOUR_MINUTE STARTS '2026-01-01' ENDS '2027-01-01' ON COMPLETION NOT PRESERVE DISABLE ON SLAVE COMMENT 'DO' DO SELECT 1",
+			func(o *Object) { o.Context.TimeZone = "+05:30" }, ""},
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.SQLMode = "NEW_MODE" }, "unknown"},
+
+		// Without a definer it would be the account of the copy.
+		{View, "CREATE SQL SECURITY DEFINER VIEW `x` AS select 1", func(o *Object) { o.Definer = "" }, "no definer"},
+		{Function, "CREATE FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Definer = "" }, "no definer"},
+		{Procedure, "CREATE PROCEDURE `x`() SELECT 1", func(o *Object) { o.Definer = "" }, "no definer"},
+		{Trigger, "CREATE TRIGGER `x` BEFORE INSERT ON `t` FOR EACH ROW SET new.a=1", func(o *Object) { o.Definer = "" }, "no definer"},
+		{Event, "CREATE EVENT `x` ON SCHEDULE EVERY 1 HOUR ON COMPLETION PRESERVE ENABLE DO SELECT 1", func(o *Object) { o.Definer = "" }, "no definer"},
+		{Procedure, by + "PROCEDURE `x`() SELECT 1", func(o *Object) { o.Definer = "" }, "definer"},
+
+		// Comments that one server executes and another skips.
+		{Trigger, by + "TRIGGER `x` BEFORE /*!99999 INSERT ON `t` FOR EACH ROW SET @a=1 */ DELETE ON `u` FOR EACH ROW SET @b=1", nil, "ON is expected"},
+		{Trigger, by + "TRIGGER `x` BEFORE /*M!100000 DELETE ON `u` FOR EACH ROW SET @b=1 -- */ INSERT ON `t` FOR EACH ROW SET @a=1", nil, "ON is expected"},
+		{Trigger, by + "TRIGGER `x` BEFORE /* /* */ DELETE ON `t` FOR EACH ROW SET @a=1 -- */ INSERT ON `u` FOR EACH ROW SET @a=1", nil, "ON is expected"},
+		{Trigger, by + "TRIGGER `x` BEFORE -- \n INSERT ON `t` FOR EACH ROW SET @a=1", nil, "ON is expected"},
+		{Procedure, "CREATE DEFINER=`app`@`%`/*!99999 PROCEDURE `x`() SELECT 1 */ PROCEDURE `y`() SELECT 1", nil, "PROCEDURE is expected"},
+		{Procedure, "CREATE DEFINER=a@b/*!99999 PROCEDURE `x`() SELECT 1 */ PROCEDURE `y`() SELECT 1", func(o *Object) { o.Definer = "a@b/*!99999" }, "definer"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 SECOND /*!99999 ON COMPLETION NOT PRESERVE ENABLE */ DO SELECT 1", nil, "ON COMPLETION is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 SECOND ENABLE DO BEGIN /*!99999 ON COMPLETION NOT PRESERVE ENABLE */ END", nil, "ON COMPLETION is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 SECOND ON COMPLETION NOT PRESERVE /*!99999 DISABLE */ ENABLE DO SELECT 1", nil, "DISABLE is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY (SELECT 1) SECOND ON COMPLETION NOT PRESERVE ENABLE DO SELECT 1", nil, "ON COMPLETION is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 DAY ON COMPLETION PRESERVE DISABLE ON COMMENT 'x' DO SELECT 1", nil, "REPLICA is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 DAY ON COMPLETION PRESERVE ENABLE COMMENT x DO SELECT 1", nil, "a text is expected"},
+		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 DAY ON COMPLETION PRESERVE ENABLE RENAME TO `y` DO SELECT 1", nil, "DO is expected"},
+
+		// Options of tables, which sequences have, too.
+		{Sequence, "CREATE SEQUENCE `x` start with -3 minvalue -9 maxvalue -1 increment by -2 nocache cycle ENGINE=Aria COMMENT='a;b'", func(o *Object) { o.Definer = "" }, ""},
+		{Sequence, "CREATE SEQUENCE `x` as bigint unsigned start with 1 cache 1000 nocycle ENGINE=InnoDB ROW_FORMAT=DYNAMIC", func(o *Object) { o.Definer = "" }, ""},
+		{Sequence, "CREATE SEQUENCE `x` ENGINE=MyISAM DATA DIRECTORY='/tmp'", func(o *Object) { o.Definer = "" }, `the option "DATA"`},
+		{Sequence, "CREATE SEQUENCE `x` ENGINE=MyISAM, INDEX DIRECTORY '/tmp'", func(o *Object) { o.Definer = "" }, `the option "INDEX"`},
+		{Sequence, "CREATE SEQUENCE `x` ENGINE=InnoDB CONNECTION='mysql://x'", func(o *Object) { o.Definer = "" }, `the option "CONNECTION"`},
+		{Sequence, "CREATE SEQUENCE `x` ENGINE=CONNECT FILE_NAME='/etc/passwd'", func(o *Object) { o.Definer = "" }, `the engine "CONNECT"`},
+		{Sequence, "CREATE SEQUENCE `x` ENGINE='FEDERATED'", func(o *Object) { o.Definer = "" }, "option of a sequence"},
+		{Sequence, "CREATE SEQUENCE `x` /*!99999 start with 1 */", func(o *Object) { o.Definer = "" }, "option of a sequence"},
 	} {
 		o := object(c.kind, c.text)
 		if c.change != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
-	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Target is the server that objects are copied to.
@@ -312,28 +311,3 @@ func (inv *Inventory) judgeReferences(ctx context.Context, source session.Querie
 	}
 	return nil
 }
-
-// disabledEvent returns the text of SHOW CREATE EVENT with DISABLE in place of its status.
-func disabledEvent(text string, mode sqldigest.Mode) (string, error) {
-	const mark = " ON COMPLETION "
-	done := false
-	changed := dialect.Outside(text, mode, func(part string) string {
-		i := strings.Index(part, mark)
-		if done || i < 0 {
-			return part
-		}
-		m := eventStatus.FindStringSubmatchIndex(part[i:])
-		if m == nil {
-			return part
-		}
-		done = true
-		return part[:i] + part[i:][:m[2]] + "DISABLE" + part[i:][m[3]:]
-	})
-	if !done {
-		return "", fmt.Errorf("the definition of the event is of a form that is not known: %.100q", text)
-	}
-	return changed, nil
-}
-
-// eventStatus is the status in the definition of an event.
-var eventStatus = regexp.MustCompile(`^ ON COMPLETION (?:NOT )?PRESERVE (ENABLE|DISABLE ON (?:SLAVE|REPLICA)|DISABLE)\b`)

@@ -17,6 +17,20 @@ import (
 // systemSchemas are the servers' own, which no pattern matches.
 var systemSchemas = []string{"mysql", "information_schema", "performance_schema", "sys", "ndbinfo"}
 
+func isSystem(schema string) bool { return slices.Contains(systemSchemas, strings.ToLower(schema)) }
+
+// CheckUnnamed returns an error for an object of a schema of the server's, of which only tables are copied that option tables names.
+func CheckUnnamed(schema, name string) error {
+	if !isSystem(schema) {
+		return nil
+	}
+	return fmt.Errorf("%s.%s is in a schema of the server's: only tables that option tables names are copied from it", schema, name)
+}
+
+func errSystem(schema string) error {
+	return fmt.Errorf("schema %s is the server's own: it cannot be copied", schema)
+}
+
 // A reader reads the objects of a server.
 type reader struct {
 	q      session.Querier
@@ -44,8 +58,8 @@ func Read(ctx context.Context, q session.Querier, sel *Selection) (*Inventory, e
 	}
 	for _, name := range sel.Schemas {
 		switch {
-		case slices.Contains(systemSchemas, strings.ToLower(name)):
-			return nil, fmt.Errorf("schema %s is the server's own: it cannot be copied", name)
+		case isSystem(name):
+			return nil, errSystem(name)
 		case !slices.Contains(order, name):
 			return nil, fmt.Errorf("schema %s does not exist on the source, or the account may not see it", name)
 		}
@@ -121,7 +135,7 @@ func (r *reader) asked(schema string) bool {
 	if r.whole(schema) {
 		return true
 	}
-	system := slices.Contains(systemSchemas, strings.ToLower(schema))
+	system := isSystem(schema)
 	return slices.ContainsFunc(r.sel.Tables, func(p Pattern) bool {
 		return wildcard(p.Schema, schema) && (!system || p.Schema == schema)
 	})

@@ -99,6 +99,9 @@ func (inv *Inventory) Select(sel *Selection) (*Inventory, error) {
 		schemas[o.Schema] = true
 		switch {
 		case sel == nil:
+			if err := CheckUnnamed(o.Schema, o.Name); err != nil && o.Kind != Schema {
+				o.needsHand("%v", err)
+			}
 			r.inv.Objects = append(r.inv.Objects, &o)
 		case !r.asked(o.Schema):
 		case o.Fate == Copied:
@@ -112,6 +115,9 @@ func (inv *Inventory) Select(sel *Selection) (*Inventory, error) {
 		return r.inv, nil
 	}
 	for _, name := range sel.Schemas {
+		if isSystem(name) {
+			return nil, errSystem(name)
+		}
 		if !schemas[name] {
 			return nil, fmt.Errorf("schema %s is not in the dump", name)
 		}
