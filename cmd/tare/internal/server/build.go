@@ -19,8 +19,14 @@ type Build struct {
 
 // ThisBuild returns the version and commit set by the linker, otherwise those recorded by Go.
 func ThisBuild(version, commit string) Build {
+	info, _ := debug.ReadBuildInfo()
+	return buildOf(info, version, commit)
+}
+
+// buildOf is ThisBuild with the information recorded by Go; nil if there is none.
+func buildOf(info *debug.BuildInfo, version, commit string) Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
+	if info != nil {
 		b.Version = info.Main.Version
 		for _, s := range info.Settings {
 			switch s.Key {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -63,11 +64,14 @@ func warm(g prometheus.Gatherer) {
 // ServePages serves HTTP, unless it is off, beside work that is not a Service, until the returned function is
 // called. The work outlives its HTTP server: an error of the server is logged. The owners are those of OpenWeb.
 func (s *Server) ServePages(o web.Options, owners ...memory.Owner) (end func(), err error) {
-	if err := s.OpenWeb(o, owners...); err != nil || s.Web == nil {
-		return func() {}, err
+	if s.HTTP == "" {
+		return func() {}, nil
 	}
-	if err := s.listen(); err != nil {
+	if err := s.listen(); err != nil { // before OpenWeb, which takes the limit of requests
 		return nil, err
+	}
+	if err := s.OpenWeb(o, owners...); err != nil {
+		return func() {}, errors.Join(err, s.HTTPListener.Close())
 	}
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,10 +126,39 @@ func TestWatchdog(t *testing.T) {
 	close(hangs)
 	must(t, testwait.Receive(t, "the watchdog to return", ended))
 
-	for _, c := range []struct{ usec, pid string }{{"0", ""}, {"-5", ""}, {"a minute", ""}, {"", ""}, {"2000", "1"}} {
+	for _, c := range []struct {
+		usec, pid string
+		warns     bool
+	}{{"0", "", true}, {"-5", "", true}, {"a minute", "", true}, {"", "", false}, {"2000", "1", false}} {
 		t.Setenv("WATCHDOG_USEC", c.usec)
 		t.Setenv("WATCHDOG_PID", c.pid)
+		var log strings.Builder
+		s := testServer(&log)
 		s.Alive = func() { t.Errorf("%+v: a sign of life", c) }
 		must(t, s.watchdog(t.Context()))
+		if strings.Contains(log.String(), "WATCHDOG_USEC is no time") != c.warns {
+			t.Errorf("%+v: logged %s", c, &log)
+		}
+	}
+}
+
+// TestReloadsTakeTurns has reloads at the same time: each runs alone.
+func TestReloadsTakeTurns(t *testing.T) {
+	s := testServer(io.Discard)
+	running, most := 0, 0 // without a lock: the race detector reports two at a time
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			s.NotifyReload(func() {
+				running++
+				most = max(most, running)
+				runtime.Gosched()
+				running--
+			})
+		})
+	}
+	testwait.Group(t, "the reloads", &all)
+	if most != 1 {
+		t.Errorf("%d reloads at a time", most)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -338,6 +339,8 @@ func TestServePages(t *testing.T) {
 	broken.Listen, broken.AccountsFile = "", "none.accounts"
 	if end, err := broken.ServePages(web.Options{}); err == nil || !strings.Contains(err.Error(), "none.accounts") {
 		t.Error(err)
+	} else if _, acceptErr := broken.HTTPListener.Accept(); !errors.Is(acceptErr, net.ErrClosed) {
+		t.Errorf("it listens: %v", acceptErr)
 	} else {
 		end()
 	}
@@ -410,16 +413,34 @@ func TestRegistry(t *testing.T) {
 	r.MustRegister(one)
 }
 
-// TestBuild describes this build, and one with a version and a commit.
+// TestBuild describes this build, and ones with a version and a commit of the linker, of Go, of both and of neither.
 func TestBuild(t *testing.T) {
 	b := ThisBuild("", "")
 	if b.Version == "" || !strings.HasPrefix(b.Go, "go") || !strings.Contains(b.Platform, "/") {
 		t.Errorf("%+v", b)
 	}
-	if b = ThisBuild("1.2", "abc"); b.Version != "1.2" || b.Commit != "abc" || b.Modified {
-		t.Errorf("%+v", b)
+	recorded := func(modified string) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Version: "v1"}, Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "cde"}, {Key: "vcs.modified", Value: modified}}}
 	}
-	if p := b.Prometheus(); p.Revision != "abc" || p.GoVersion != b.Go {
+	for _, c := range []struct {
+		info            *debug.BuildInfo
+		version, commit string
+		want            Build
+	}{
+		{nil, "", "", Build{Version: "unknown"}},
+		{nil, "1.2", "abc", Build{Version: "1.2", Commit: "abc"}},
+		{recorded("false"), "", "", Build{Version: "v1", Commit: "cde"}},
+		{recorded("true"), "", "", Build{Version: "v1", Commit: "cde", Modified: true}},
+		{recorded("true"), "1.2", "", Build{Version: "1.2", Commit: "cde", Modified: true}},
+		{recorded("true"), "1.2", "abc", Build{Version: "1.2", Commit: "abc"}},
+	} {
+		c.want.Go, c.want.Platform = b.Go, b.Platform
+		if got := buildOf(c.info, c.version, c.commit); got != c.want {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+	b.Commit = "abc"
+	if p := b.Prometheus(); p.Revision != "abc" || p.GoVersion != b.Go || p.Version == "" {
 		t.Errorf("%+v", p)
 	}
 }

@@ -89,6 +89,13 @@ func TestReloadingServerTLS(t *testing.T) {
 	if n := serial(); n != 4 {
 		t.Errorf("with fitting files: certificate %d, want 4", n)
 	}
+	writeCertificate(t, filepath.Join(dir, "other.pem"), key, 5)
+	if n := serial(); n != 4 {
+		t.Errorf("with files that do not fit again: certificate %d, want 4", n)
+	}
+	if n := strings.Count(text.String(), "level=WARN"); n != 2 {
+		t.Errorf("%d warnings after the second error: %s", n, text.String())
+	}
 	if none, err := ReloadingServerTLS("--grpc-tls", "", "", "", nil); none != nil || err != nil {
 		t.Errorf("without files: %v, %v", none, err)
 	}
