@@ -119,7 +119,6 @@ func (g *Gate) AdmitFor(ctx context.Context, a AdmitOptions) (*Quota, error) {
 	}
 	if n := g.limits(a.Key).Queue; n > 0 && account.Waiting >= n {
 		g.full++
-		g.chargeLocked(account, 0, 0, 0)
 		g.mu.Unlock()
 		return nil, fmt.Errorf("%w: %d queries wait already", ErrQueueFull, n)
 	}
