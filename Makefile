@@ -66,7 +66,7 @@ STAGES ?=
 # How often seeds runs a test.
 SEEDRUNS ?= 20
 
-.PHONY: help build release release-twice install-drills sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln api test-sizegen origins generate clean
+.PHONY: help build release release-twice install-drills sign release-sizegen run check test long soak seeds invariants race race-parser arm64 lint fuzz fuzz-log fuzz-rules e2e e2e-mariadb conformance client-suites binlog-oracle settings mutants suites mysql mariadb mimir tidb screenshots bench bench-relay bench-alter bench-blocks bench-manyblocks bench-fleet bench-dump bench-sizers vuln api test-sizegen origins generate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -171,19 +171,20 @@ arm64: ## run the short tests of the relay, its log and its sizes as linux/arm64
 e2e: export INVARIANTS := $(INVARIANTS)
 e2e: export MANYBLOCKS := $(MANYBLOCKS)
 e2e: export RELEASED := $(RELEASED)
-e2e: mariadb suites ## run the binary under real clients, drivers and sysbench, and long tests: STAGES (all) of .ci/e2e.stages, STAGEJOBS (1) at a time; resumes in bin/stages
+e2e: mysql mariadb suites ## run the binary under real clients, drivers and sysbench, and long tests: STAGES (all) of .ci/e2e.stages, STAGEJOBS (1) at a time; resumes in bin/stages
+	.ci/packages mariadbd gcc
 	.ci/stages .ci/e2e.stages $(STAGES)
 
 # What depends on the server: the protocol, the lexer, settings, warnings, types.
 e2e-mariadb: mariadb suites ## run tests of the gateway, copies, alters and server counts, the Go driver's and the rule fuzzer on MariaDB 11.8
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m ./mysql/mysqlconn ./gateway ./move/alter ./internal/history/serverstats
 	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 15m -run '^Test(RefusalMemory|LongRefusal|Several|LastPrepared)$$/^(MariaDB)?$$' ./gateway -all-refusals
-	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./move/copier
+	PATH="$(MARIADB)/bin:$$PATH" go test -count=1 -timeout 30m -run '^(TestWarnings|TestZoo|TestForeignKeys|TestGenerated.*|TestApply)$$' ./move/copier ./internal/move/follow
 	PATH="$(MARIADB)/bin:$$PATH" go test -C e2e -tags e2e -count=1 -timeout 60m -run '^TestSettings$$/^MariaDB$$' ./settings
 	PATH="$(MARIADB)/bin:$$PATH" e2e/run -run '^TestRuleFuzz$$/^(MariaDB)?$$'
 	$(CLIENTSUITES) -conformance.clients go-sql-driver -conformance.servers mariadb-11.8
 
-settings: ## every value of every variable that servers have, under tare copy, dump and alter; resumes in bin/settings.txt; SETTINGS: flags
+settings: mysql ## every value of every variable that servers have, under tare copy, dump and alter; resumes in bin/settings.txt; SETTINGS: flags
 	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go test -C e2e -tags e2e -count=1 -v -timeout 72h ./settings -settings.cases -1 -settings.state $(CURDIR)/bin/settings.txt $(SETTINGS)
 
 conformance: suites ## run 3,250 cases of each server's own test suites directly and through the gateway; resumes in bin/conformance; CONFORMANCE: flags
@@ -202,6 +203,9 @@ mutants: ## change 12 random places of each package, one at a time, and list the
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done
+
+mysql: ## unpack MySQL 9.7 into .tools/mysql, beside a MariaDB of the system
+	.ci/unpack mysql $(CURDIR)/.tools/mysql || [ $$? = 3 ]
 
 mariadb: ## unpack MariaDB 11.8 into .tools/mariadb-11.8, for the tests that use several servers
 	.ci/unpack mariadb $(MARIADB) || [ $$? = 3 ]
@@ -224,9 +228,8 @@ bench-relay: ## run sysbench through the gateway, HAProxy and a plain forwarder;
 	mkdir -p bin
 	cd bench && go run ./relay -json ../bin/relay.json -bench ../bin/relay.txt $(RELAY)
 
-bench-alter: ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-online-schema-change; ALTER: flags
+bench-alter: mysql ## measure an ALTER TABLE under load beside gh-ost, spirit and pt-online-schema-change; ALTER: flags
 	.ci/packages mariadbd sysbench
-	.ci/unpack mysql $(CURDIR)/.tools/mysql || [ $$? = 3 ]
 	cd bench && PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go run ./alter $(ALTER)
 
 bench-blocks: ## measure the series of one block beside Thanos; BLOCKS: flags

@@ -22,8 +22,8 @@ PYTHONPATH=. python3 -m pytest -q --tb=short -p no:cacheprovider --junitxml=juni
 	},
 	{
 		name:    "php",
-		fetch:   `.ci/unpack "php$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')-source" "$SUITE"`,
-		prepare: `php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || .ci/packages php php-mysql`,
+		fetch:   `.ci/packages php && .ci/unpack "php$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')-source" "$SUITE"`,
+		prepare: `php -r 'exit(extension_loaded("mysqli") && extension_loaded("pdo_mysql") ? 0 : 1);' || .ci/packages php-mysql`,
 		version: `sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$SUITE/main/php_version.h"`,
 		units:   `cd "$SUITE" && ls ext/mysqli/tests/*.phpt ext/pdo_mysql/tests/*.phpt`,
 		batch:   20,
