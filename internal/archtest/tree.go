@@ -48,7 +48,7 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Where, f.W
 // Checks returns the rules by name.
 func Checks() map[string]func(*Tree) ([]Finding, error) {
 	return map[string]func(*Tree) ([]Finding, error){
-		"rooms": checkRooms, "files": checkFiles, "names": checkNames, "modules": checkModules, "apart": checkApart, "code": checkCode, "escapes": checkEscapes,
+		"rooms": checkRooms, "files": checkFiles, "names": checkNames, "modules": checkModules, "apart": checkApart, "code": checkCode, "escapes": checkEscapes, "patterns": checkPatterns,
 	}
 }
 
