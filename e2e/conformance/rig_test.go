@@ -80,7 +80,7 @@ func (r *rig) pooled(dir string) []string {
 func (r *rig) everything(dir string) []string {
 	return []string{
 		"--config", r.config, "--log-file", filepath.Join(dir, "query.log"), "--log-redact", "none", "--log-original",
-		"--bucket", "file://" + filepath.Join(dir, "bucket"),
+		"--bucket", "file://" + filepath.Join(dir, "bucket"), "--data-dir", filepath.Join(dir, "data"),
 	}
 }
 
@@ -403,7 +403,7 @@ func (r *rig) through(ctx context.Context, profile string) (*gateway, error) {
 	}
 	args := append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--backend", "mysql://" + r.server.Addr, "--diag-format", "json",
-		"--data-dir", filepath.Join(dir, "data"), "--drain-timeout", "1s", "--handshake-timeout", "2m",
+		"--drain-timeout", "1s", "--handshake-timeout", "2m",
 	}, slices.Concat(r.certificate, profiles[profile](r, dir))...)
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	if err != nil {
