@@ -86,14 +86,16 @@ const (
 	otherText  = "SELECT note FROM goods WHERE customer = 9"
 )
 
-// realScripts are scripts of the corpus that a server plays in a minute.
-var realScripts = []struct {
+// A realScript is a script of the corpus that a server plays in a minute.
+type realScript struct {
 	name, main string // main: the statement whose load rises; "": mainText
 	want       []string
 	none       bool // nothing needs attention
 	only       string
 	play       func(t *testing.T, p *played)
-}{
+}
+
+var realScripts = []realScript{
 	{name: "dropped index", want: []string{"ddl"}, play: func(t *testing.T, p *played) { p.exec(t, "ALTER TABLE orders DROP INDEX k") }},
 	{name: "dropped index by DROP INDEX, deploy nearby", want: []string{"ddl"}, play: func(t *testing.T, p *played) {
 		p.deploy(t, "unrelated")
@@ -181,44 +183,58 @@ func TestCorpusServers(t *testing.T) {
 			opts = append(opts, testmysql.WithMySQL())
 		}
 		play := func(t *testing.T) {
-			s, err := testmysql.New(opts...)
-			if errors.Is(err, testmysql.ErrNoMySQL) {
-				t.Skip(err)
-			}
-			must(t, err)
-			t.Cleanup(func() { must(t, s.Close()) })
+			scripts := make(chan realScript, len(realScripts))
 			for _, c := range realScripts {
-				if c.only != "" && c.only != server {
-					continue
+				if c.only == "" || c.only == server {
+					scripts <- c
 				}
-				t.Run(c.name, func(t *testing.T) {
-					main := c.main
-					if main == "" {
-						main = mainText
-					}
-					kind, events := playScript(t, s, main, c.play, c.want)
-					mu.Lock()
-					defer mu.Unlock()
-					ran++
-					attention := strings.Contains(events, "Heavier") || strings.Contains(events, "New statement") || strings.Contains(events, "New caller")
-					all := strings.Count(events, "Caused by")
-					t.Logf("want %v, got %q; %d causes in bold: %s", c.want, kind, all, events)
-					if len(c.want) > 0 {
-						expected++
-					}
-					switch {
-					case c.none && attention:
-						alarms++
-						bold += all
-					case c.none:
-					case kind != "" && slices.Contains(c.want, kind):
-						named, right, bold = named+1, right+1, bold+1
-					case kind != "":
-						bold++
-						t.Logf("WRONG: %s", kind)
+			}
+			close(scripts)
+			var started []*testmysql.Server
+			for range 2 { // scripts wait more than they compute
+				s, err := testmysql.New(opts...)
+				if errors.Is(err, testmysql.ErrNoMySQL) {
+					t.Skip(err)
+				}
+				must(t, err)
+				t.Cleanup(func() { must(t, s.Close()) })
+				started = append(started, s)
+			}
+			var lanes sync.WaitGroup
+			for _, s := range started {
+				lanes.Go(func() {
+					for c := range scripts {
+						t.Run(c.name, func(t *testing.T) {
+							main := c.main
+							if main == "" {
+								main = mainText
+							}
+							kind, events := playScript(t, s, main, c.play, c.want)
+							mu.Lock()
+							defer mu.Unlock()
+							ran++
+							attention := strings.Contains(events, "Heavier") || strings.Contains(events, "New statement") || strings.Contains(events, "New caller")
+							all := strings.Count(events, "Caused by")
+							t.Logf("want %v, got %q; %d causes in bold: %s", c.want, kind, all, events)
+							if len(c.want) > 0 {
+								expected++
+							}
+							switch {
+							case c.none && attention:
+								alarms++
+								bold += all
+							case c.none:
+							case kind != "" && slices.Contains(c.want, kind):
+								named, right, bold = named+1, right+1, bold+1
+							case kind != "":
+								bold++
+								t.Logf("WRONG: %s", kind)
+							}
+						})
 					}
 				})
 			}
+			lanes.Wait() // no limit of its own: the test has one
 		}
 		servers.Go(func() { t.Run(server, play) })
 	}

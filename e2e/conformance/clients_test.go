@@ -174,7 +174,11 @@ const prelude = `set -eu
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 PATH="$TOOLS/python/bin:$PATH"
 python() {
-	[ -x "$TOOLS/python/bin/python3" ] || python3 -m venv "$TOOLS/python"
+	[ -x "$TOOLS/python/bin/python3" ] || {
+		.ci/packages python3 gcc mariadb_config pkg-config # mysqlclient is compiled
+		python3 -c "import ensurepip" 2>/dev/null || .ci/packages python3-venv
+		python3 -m venv "$TOOLS/python"
+	}
 	"$TOOLS/python/bin/pip" install -q "$@" >&2
 }
 # Unpacks a source archive of a Python package.
