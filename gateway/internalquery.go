@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -243,4 +245,42 @@ func (x *executor) bringInsertID() error {
 	}
 	c.insertID = x.lease.insertID
 	return nil
+}
+
+// fillInternal is fillBackend for the response to a command of the gateway's on a shared connection. The keeper interrupts it after
+// option connect-timeout without a byte.
+func (x *relayer) fillInternal() error {
+	l := x.lease.pool.lender
+	x.lease.awaits, x.lease.silent = time.Now(), false
+	l.awaited = append(l.awaited, x)
+	defer func() {
+		i := slices.Index(l.awaited, x)
+		l.awaited = slices.Delete(l.awaited, i, i+1)
+	}()
+	for {
+		x.awaitBytes(backendSide)
+		err := x.backend.Fill()
+		switch {
+		case err == nil:
+			x.received()
+			return nil
+		case !isTimeout(err):
+			return x.backendGone(err)
+		case x.lease.silent:
+			return x.backendGone(fmt.Errorf("no response to a command of the gateway's within %v (option connect-timeout)", x.srv.opts.ConnectTimeout))
+		}
+		if err := x.interruptedRelay(); err != nil {
+			return err
+		}
+	}
+}
+
+// endSilent wakes sessions that have waited too long for a response to a command of the gateway's.
+func (l *lender) endSilent(now time.Time) {
+	for _, x := range l.awaited {
+		if now.Sub(x.lease.awaits) >= l.srv.opts.ConnectTimeout {
+			x.lease.silent = true
+			_ = x.backend.SetReadDeadline(past)
+		}
+	}
 }

@@ -389,3 +389,12 @@ func (l *link) relayRemaining() {
 
 // onLoop returns the connection below c, which a loop can take over.
 func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn) }
+
+// shareBackend gives the connection a read buffer of the loop, unless it has its own.
+func (l *link) shareBackend() {
+	if l.backend.NetConn() != l.backend.Socket() {
+		return
+	}
+	l.backend.SwapBuffer(l.readers.get(backendSide))
+	l.shared[backendSide] = true
+}

@@ -110,8 +110,9 @@ type lender struct {
 	served chan struct{}   // closed at the keeper's end
 	stop   atomic.Bool
 
-	unsent []*sharedConn // see pipe.out
-	reads  shortReads
+	unsent  []*sharedConn // see pipe.out
+	reads   *shortReads   // nil at depth 1
+	awaited []*relayer    // sessions that wait for a response to a command of the gateway's: see fillInternal
 
 	slowAfter time.Duration // of statements that others may wait behind
 
@@ -137,6 +138,10 @@ func (s *Server) startLenders() (lenders, error) {
 		limits := pool.Limits{Max: part(o.Max), Min: part(o.Min), Depth: o.Depth, Lifetime: o.Lifetime, IdleAge: o.IdleAge}
 		l := &lender{srv: s, part: limits, placed: placed, slowAfter: slowAfter, none: mysqlconn.NewBuffer(netloop.NewConn(noConn{}), nil), served: make(chan struct{}), pools: make(map[string]*userPool)}
 		all[i] = l
+		if o.Depth > 1 {
+			l.reads = new(shortReads)
+			s.held.Add(shortReadsBytes)
+		}
 		started := make(chan struct{})
 		if err := s.loops.GoAmong(i, 1, func(t *netloop.Task) { l.keeper = t; close(started); l.keep(t) }, func(*netloop.Conn) {}); err != nil {
 			return nil, err
@@ -152,6 +157,9 @@ func (all lenders) close() {
 		l.stop.Store(true)
 		l.keeper.Wake()
 		<-l.served
+		if l.reads != nil {
+			l.srv.held.Add(-shortReadsBytes)
+		}
 	}
 }
 
@@ -165,6 +173,7 @@ func (l *lender) keep(t *netloop.Task) {
 			continue
 		}
 		next = now.Add(keepEvery)
+		l.endSilent(now)
 		for _, p := range l.pools {
 			p.Expire(now, func(c *sharedConn) bool { return !onLoop(c.conn).Silent() }, l.closeConn)
 		}
@@ -274,6 +283,9 @@ type lease struct {
 	asks     bool             // a COM_PING is to follow the statement: see maySendPing
 	asked    bool             // its response is next
 	pinged   bool             // one has followed the session's last statement
+	awaits   time.Time        // since when the session has been in lender.awaited
+	executes bool             // the gateway's command may take as long as a statement
+	silent   bool             // the backend did not respond there in time
 	holds    atomic.Uint32    // kept, for other goroutines
 	scratch  []byte           // commands and packets under construction
 
@@ -355,7 +367,9 @@ func (s *session) borrow() (refused *clientError, err error) {
 		if !again {
 			return refused, err
 		}
-		if lost == maxLost {
+		if lost == maxLost && s.lease.silent {
+			refused = s.poolError(errSilent)
+		} else if lost == maxLost {
 			refused = s.poolError(errLost)
 		} else {
 			refused = s.openShared() // in its place
@@ -369,6 +383,9 @@ func (s *session) borrow() (refused *clientError, err error) {
 
 // errLost reports that the backend does not keep connections open.
 var errLost = fmt.Errorf("the backend closed %d connections in a row before a statement could be sent", maxLost)
+
+// errSilent reports that the backend does not respond on its connections.
+var errSilent = errors.New("the backend does not respond to the commands that a shared connection requires before a statement")
 
 // obtain gives the session a connection of its class.
 func (s *session) obtain() (refused *clientError, err error) {
@@ -575,13 +592,4 @@ func (s *session) closeShared() {
 	s.leave()
 	s.lease.pool.lender.closeConn(shared.Value)
 	s.lease.pool.Closed.Add(1)
-}
-
-// shareBackend gives the connection a read buffer of the loop, unless it has its own.
-func (l *link) shareBackend() {
-	if l.backend.NetConn() != l.backend.Socket() {
-		return
-	}
-	l.backend.SwapBuffer(l.readers.get(backendSide))
-	l.shared[backendSide] = true
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
@@ -264,6 +265,8 @@ const (
 // shortReads are the costs of reads, by digest. Another digest may take the place of one.
 type shortReads [1 << 10]readCost
 
+const shortReadsBytes = int64(unsafe.Sizeof(shortReads{}))
+
 type readCost struct {
 	digest sqldigest.Digest
 	calls  uint16        // alike and without anything unusual, until now
@@ -302,6 +305,9 @@ func (r *shortReads) note(d sqldigest.Digest, took time.Duration, bytes int, unu
 // noteRead records the current statement, a read, at its end.
 func (s *session) noteRead(why keptBy) {
 	l := &s.lease
+	if l.pool.lender.reads == nil {
+		return
+	}
 	unusual := why != keptNot || l.unsure || l.changed || s.resp.Errno != 0 || s.failed != nil || l.shared == nil
 	var took time.Duration
 	if !unusual {

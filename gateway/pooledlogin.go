@@ -319,6 +319,8 @@ func (s *session) poolError(err error) *clientError {
 		e.errno, e.msg = mysqlwire.Errno(refused.Number), fmt.Sprintf("Tare cannot log in at its backend as '%s': %s", s.modes.user, refused.Message)
 	} else if errors.Is(err, errLost) {
 		e.msg = fmt.Sprintf("Tare cannot use its connections to the backend, which closed %d of them in a row: see Tare's log", maxLost)
+	} else if errors.Is(err, errSilent) {
+		e.msg = fmt.Sprintf("Tare cannot use its connections to the backend: %d of them had no response within %v (option connect-timeout)", maxLost, s.srv.opts.ConnectTimeout)
 	} else if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		e.msg = fmt.Sprintf("Tare cannot connect to its backend: timeout after %v (option connect-timeout)", s.srv.opts.ConnectTimeout)
 	}

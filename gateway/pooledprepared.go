@@ -63,12 +63,12 @@ func (x *executor) attachStatement(st *preparedStatement) (*clientError, error) 
 		on = nil
 	}
 	if on == nil {
-		id, e, err := x.prepareHere(st)
+		id, e, err := x.prepareLike(st)
 		if e != nil && e.errno == errnoMaxPrepared {
 			if err := x.closeStatements(c.statements.RemoveIdle()...); err != nil {
 				return nil, err
 			}
-			id, e, err = x.prepareHere(st)
+			id, e, err = x.prepareLike(st)
 		}
 		if e != nil || err != nil {
 			return e, err
@@ -90,6 +90,58 @@ func (st *preparedStatement) use(on *pool.Statement) {
 	}
 }
 
+// errOtherSettings refuses an execution of a statement that is not prepared on the session's connection.
+var errOtherSettings = &clientError{errno: errnoNotSupported, msg: "Tare shares connections: the statement was prepared before a change of the character set, sql_mode or " +
+	"default schema, on a connection that was closed since; prepare it again"}
+
+// prepareLike prepares a statement on the session's connection as it was prepared for the client: with the same default schema.
+func (x *executor) prepareLike(st *preparedStatement) (id uint32, refused *clientError, err error) {
+	switch {
+	case pool.NewStatementKey(st.schema, x.carried.sets.decisive(), st.sql) != st.key, st.schema != x.modes.schema && (st.schema == "" || x.modes.schema == ""):
+		return 0, errOtherSettings, nil
+	case st.schema == x.modes.schema:
+		return x.prepareHere(st)
+	}
+	if refused, err = x.selectSchema(st.schema); refused != nil || err != nil {
+		return 0, refused, err
+	}
+	if id, refused, err = x.prepareHere(st); err != nil {
+		return 0, nil, err
+	}
+	back, err := x.selectSchema(x.modes.schema)
+	if back != nil {
+		return 0, nil, x.backendBroken(back)
+	}
+	return id, refused, err
+}
+
+// selectSchema selects a default schema on the session's connection.
+func (x *executor) selectSchema(name string) (refused *clientError, err error) {
+	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
+	b := append(mysqlwire.OpenPacket(x.lease.scratch[:0]), byte(mysqlwire.ComInitDB))
+	x.lease.scratch = mysqlwire.ClosePacket(append(b, name...), 0, 0)
+	if _, err := x.backend.Write(x.lease.scratch); err != nil {
+		return nil, x.writeFailed(err)
+	}
+	x.internal, x.lease.executes = true, true // it may wait for a lock
+	defer func() { x.internal, x.lease.executes = false, false }()
+	failed, err := x.skipInternal()
+	if failed == nil || err != nil {
+		return nil, err
+	}
+	return ofServer(failed), nil
+}
+
+// attachAll prepares the session's statements on its connection, before a statement that changes how their texts are read.
+func (x *executor) attachAll() error {
+	for _, st := range x.statements.byID {
+		if _, err := x.attachStatement(st); err != nil {
+			return err // one that cannot be prepared is refused when it is executed
+		}
+	}
+	return nil
+}
+
 // prepareHere prepares a statement on the session's connection.
 func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clientError, err error) {
 	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
@@ -98,8 +150,8 @@ func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clien
 	if _, err := x.backend.Write(x.lease.scratch); err != nil {
 		return 0, nil, x.writeFailed(err)
 	}
-	x.internal = true
-	defer func() { x.internal = false }()
+	x.internal, x.lease.executes = true, true // it may wait for a lock
+	defer func() { x.internal, x.lease.executes = false, false }()
 	var r mysqlwire.Response
 	r.Begin(mysqlwire.ComStmtPrepare, x.caps, 1)
 	for first := true; ; {
@@ -143,6 +195,7 @@ func (x *executor) executeShared(st *preparedStatement) error {
 	case err != nil:
 		x.record(err)
 	case e != nil:
+		x.refuseShared(st)
 		err = x.respondError(e)
 	default:
 		err = x.executePrepared(st)
@@ -156,6 +209,17 @@ func (x *executor) executeShared(st *preparedStatement) error {
 	}
 	x.statements.count(before, st.holds())
 	return err
+}
+
+// refuseShared records the parameter types of an execution that is refused before any connection has them: clients do not repeat them.
+func (x *executor) refuseShared(st *preparedStatement) {
+	if x.msg.cmd != mysqlwire.ComStmtExecute {
+		return
+	}
+	if _, sent := st.typesAt(x.msg.body, x.caps); sent {
+		st.keepTypes(x.msg.body, x.caps)
+		st.untyped = true
+	}
 }
 
 // show updates what the connection knows of the statement.

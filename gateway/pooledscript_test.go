@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -174,5 +175,86 @@ func TestPingFollows(t *testing.T) {
 		if follows := <-asked; follows != want || len(got) != 1 {
 			t.Errorf("%s: COM_PING follows at once: %v, want %v; %q", sql, follows, want, got)
 		}
+	}
+}
+
+// TestSilentBackend has a backend that does not respond to the gateway's commands on a shared connection: the connection is closed, and
+// another one serves the client, or it gets an error that says why.
+func TestSilentBackend(t *testing.T) {
+	t.Parallel()
+	const limit = 100 * time.Millisecond
+	var silent atomic.Int64 // times
+	var closes atomic.Bool
+	start := func(command string) (*rig, *mysqlconn.Client, *mysqlconn.Client) {
+		serve := keeper(&closes, func(c *mysqlconn.Conn, sql string) bool {
+			if strings.HasPrefix(sql, "INSERT") {
+				_, _ = c.Write(testscript.Packets(1, []byte{0, 1, 5, byte(mysqlwire.StatusAutocommit), 0, 0, 0})) // with an id
+				return true
+			}
+			if sql != command || silent.Add(-1) < 0 {
+				return false
+			}
+			_, _ = io.Copy(io.Discard, c.NetConn()) // until the gateway closes the connection
+			return true
+		})
+		r := startGateway(t, testscript.Start(t, serve), func(o *gateway.Options) {
+			o.Loops, o.Observers, o.ConnectTimeout = 1, nil, limit
+			o.Pool = &gateway.PoolOptions{Max: 1, Password: func(string) (string, bool) { return testmysql.Password, true }}
+		})
+		silent.Store(0)
+		return r, dialPooled(t, r.addr, "a", nil), dialPooled(t, r.addr, "b", nil)
+	}
+	t.Run("before a statement", func(t *testing.T) {
+		r, a, b := start("b")
+		for _, c := range []struct {
+			times int64
+			want  string
+		}{{1, ""}, {3, "3 of them had no response within 100ms (option connect-timeout)"}, {0, ""}} {
+			_, err := a.Exec(t.Context(), "DO 1")
+			must(t, err)
+			opened := r.metric(t, "tare_pool_opened_total", testmysql.AppUser)
+			silent.Store(c.times)
+			_, err = b.Exec(t.Context(), "DO 1")
+			if c.want == "" {
+				must(t, err)
+			} else if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that contains %q", err, c.want)
+			}
+			if n := r.metric(t, "tare_pool_opened_total", testmysql.AppUser) - opened; n != min(2, uint64(c.times)) {
+				t.Errorf("silent %d times: %d connections opened", c.times, n)
+			}
+		}
+	})
+	t.Run("after a statement", func(t *testing.T) {
+		const query = "SELECT @@session.last_insert_id, LAST_INSERT_ID(0), '' LIMIT 1"
+		r, a, b := start(query)
+		silent.Store(1)
+		_, err := a.Exec(t.Context(), "INSERT INTO t VALUES (1)")
+		must(t, err)
+		testwait.Until(t, "the end of a session with an unknown state", func() bool { return r.Sessions() == 1 })
+		_, err = b.Exec(t.Context(), "DO 1")
+		must(t, err)
+	})
+}
+
+// TestShortReadsCharged: the memory for costs of reads is charged, and there is none without option pool-depth.
+func TestShortReadsCharged(t *testing.T) {
+	var closes atomic.Bool
+	addr := testscript.Start(t, keeper(&closes))
+	held := func(depth, loops int) int64 {
+		r := startGateway(t, addr, func(o *gateway.Options) {
+			o.Loops, o.Observers = loops, nil
+			o.Pool = &gateway.PoolOptions{Max: loops, Depth: depth, Password: func(string) (string, bool) { return "", false }}
+		})
+		n, _ := r.HeldBytes()
+		r.Shutdown(t.Context())
+		if left, _ := r.HeldBytes(); left != 0 {
+			t.Errorf("%d bytes after the end", left)
+		}
+		return n
+	}
+	alone := held(2, 1)
+	if alone < 1<<15 || held(2, 3) != 3*alone || held(1, 3) != 0 || held(0, 1) != 0 {
+		t.Errorf("bytes of one loop %d, of three %d, at depth 1 %d", alone, held(2, 3), held(1, 3))
 	}
 }

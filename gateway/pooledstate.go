@@ -48,6 +48,11 @@ func (s *session) startShared() (done bool, err error) {
 		if refused == nil || err != nil {
 			return false, err
 		}
+		if st != nil {
+			before := st.holds()
+			s.refuseShared(st)
+			s.statements.count(before, st.holds())
+		}
 		if cmd == mysqlwire.ComStmtSendLongData { // has no response
 			st.refused, refused = refused, nil
 		}
@@ -435,6 +440,11 @@ const readsInsertID = sqlplan.EffectLastResult | sqlplan.EffectFunction | sqlpla
 // connection does not have.
 func (x *executor) beforeShared() (*clientError, error) {
 	l, effects := &x.lease, x.plan.Effects()
+	if effects.Any(sqlplan.EffectCharset|sqlplan.EffectSQLMode) && x.msg.cmd == mysqlwire.ComQuery {
+		if err := x.attachAll(); err != nil {
+			return nil, err
+		}
+	}
 	c := l.shared.Value
 	if l.pinged && effects.Has(sqlplan.EffectLastResult) && x.mentions("ROW_COUNT") {
 		return errPreviousLost, nil

@@ -150,6 +150,9 @@ func (x *relayer) relay() error {
 
 // fillBackend reads more of the response.
 func (x *relayer) fillBackend() error {
+	if x.internal && x.pooled && !x.lease.executes {
+		return x.fillInternal()
+	}
 	for {
 		if x.halfClosed && !x.internal {
 			x.passEnd(x.msg.size)
