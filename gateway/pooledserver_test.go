@@ -9,6 +9,7 @@ import (
 
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -224,6 +225,7 @@ func TestSharedChangeUser(t *testing.T) {
 		for _, addr := range []string{s.Addr, r.addr} { // the server has the password from then on
 			dialPooled(t, addr, "", func(c *mysqlconn.Config) { c.User = testmysql.RootUser })
 		}
+		observer := dialPooled(t, s.Addr, "", nil)
 		left := []string{
 			"SET @a = 1", "SET sql_mode = 'ANSI_QUOTES', group_concat_max_len = 10", "CREATE TEMPORARY TABLE tt (a INT)", "SELECT GET_LOCK('l', 0)", "BEGIN",
 			"INSERT INTO t (v) VALUES (5)", "PREPARE p FROM 'SELECT 1'",
@@ -245,6 +247,7 @@ func TestSharedChangeUser(t *testing.T) {
 				var results [2][]string
 				for i, addr := range []string{s.Addr, r.addr} {
 					must(t, s.Exec("truncate d1.t"))
+					testwait.Until(t, "the end of the session before", func() bool { return one(t, observer, "SELECT IS_FREE_LOCK('l')")[0] == "1" })
 					w := &twin{worlds: [2]world{{"none", addr}}}
 					w.clients[0] = dialPooled(t, addr, "d1", nil)
 					for _, sql := range left {
