@@ -31,6 +31,12 @@ type authentication struct {
 	// proof is the client's response to the challenge in the backend's greeting, computed by plugin; nil if
 	// it was not requested. TiDB requests it a second time, and clients refuse a second switch.
 	proof []byte
+
+	// For a gateway that learns passwords: see learnFast.
+	scramble []byte  // the client's response by caching_sha2_password to salt
+	password *string // the one that the client has proven to the backend if that accepts the login; nil: unknown
+	factors  bool    // the account has several
+	shares   bool    // the backend has accepted the login, and the client is not notified yet: the session is to share connections
 }
 
 func (a *authentication) run() error {
@@ -83,6 +89,9 @@ func (a *authentication) ok(p []byte) error {
 			return err
 		}
 	}
+	if a.password != nil && a.learn() {
+		return nil
+	}
 	if !a.changesUser {
 		a.srv.publish(a.session)
 	}
@@ -127,7 +136,7 @@ func (a *authentication) failed(p []byte) error {
 
 // round relays one backend packet that is neither OK nor ERR, and the client's response to it.
 func (a *authentication) round(p []byte) error {
-	fast := false
+	fast, full := false, false
 	switch p[0] {
 	case mysqlwire.MarkEOF:
 		if proven, err := a.switchMethod(p); proven || err != nil {
@@ -138,6 +147,7 @@ func (a *authentication) round(p []byte) error {
 		if err := next.Decode(p); err != nil {
 			return a.refuse(a.backendError("authentication", err))
 		}
+		a.factors = true
 		if err := a.startMethod(string(next.Plugin), next.Data); err != nil {
 			return err
 		}
@@ -146,14 +156,18 @@ func (a *authentication) round(p []byte) error {
 		if a.plugin != pluginSHA2 || len(p) < 2 {
 			break
 		}
-		full := p[1] == mysqlwire.SHA2FullAuth
+		full = p[1] == mysqlwire.SHA2FullAuth
 		switch {
 		case full && a.clientSecure() && !a.backend.IsTLS():
 			return a.clearToRSA(p)
 		case full && !a.clientSecure() && a.backend.IsTLS():
 			return a.rsaToClear(p)
 		}
-		fast = p[1] == mysqlwire.SHA2FastOK
+		if fast = p[1] == mysqlwire.SHA2FastOK; fast && a.learns() {
+			if asked, err := a.learnFast(); asked || err != nil {
+				return err
+			}
+		}
 	}
 	if err := a.client.WriteMessage(p); err != nil {
 		return fmt.Errorf("%w: %w", errClientDisconnected, err)
@@ -168,6 +182,14 @@ func (a *authentication) round(p []byte) error {
 	}
 	if response, err = a.sized(a.plugin, response, p[0] == mysqlwire.MarkAuthMore); err != nil {
 		return err
+	}
+	if a.learns() {
+		switch {
+		case full || a.plugin == mysqlconn.PluginClear && p[0] == mysqlwire.MarkEOF:
+			a.setPassword(response)
+		case a.plugin == pluginSHA2 && p[0] == mysqlwire.MarkEOF:
+			a.scramble = bytes.Clone(response)
+		}
 	}
 	return a.toBackend(response)
 }
@@ -219,7 +241,7 @@ func (a *authentication) startMethod(plugin string, challenge []byte) error {
 			a.queriesMethod = false
 		}
 	}
-	a.plugin = plugin
+	a.plugin, a.scramble, a.password = plugin, nil, nil
 	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
 	return a.checkClearMethod(plugin, a.backend.IsTLS())
 }
@@ -276,6 +298,9 @@ func (a *authentication) clearToRSA(p []byte) error {
 	if err != nil {
 		return err
 	}
+	if a.learns() {
+		a.setPassword(password)
+	}
 	secret := string(bytes.TrimSuffix(password, []byte{0}))
 	clear(password)
 	public := trusted.Key
@@ -289,6 +314,59 @@ func (a *authentication) clearToRSA(p []byte) error {
 		return a.refuse(a.backendError("encrypting the password with its public key", err))
 	}
 	return a.toBackend(sealed)
+}
+
+// learns reports whether the login may show the gateway a password to learn. A client that can handle an expired password is let in by
+// servers without a proof that the account is usable.
+func (a *authentication) learns() bool {
+	return a.srv.learned != nil && !a.changesUser && !a.factors && !a.modes.isUserUnknown() && !a.caps.Has(mysqlwire.CapExpiredPasswords)
+}
+
+// setPassword records a password that the client has sent in clear, if that was over TLS.
+func (a *authentication) setPassword(clear []byte) {
+	if a.client.IsTLS() {
+		password := string(bytes.TrimSuffix(clear, []byte{0}))
+		a.password = &password
+	}
+}
+
+// learnFast finds the password of a client whose scramble the backend has accepted: the one that is known already if the scramble
+// proves it, otherwise the one that the client sends over TLS when it is asked for full authentication in place of the backend's
+// packet. asked reports that it was: then the client expects the end of the login.
+func (a *authentication) learnFast() (asked bool, err error) {
+	if known := a.srv.learned.Of(a.modes.user); known != nil && proves(pluginSHA2, known.Password(), a.salt, a.scramble) {
+		password := known.Password()
+		a.password = &password
+		return false, nil
+	}
+	if !a.client.IsTLS() {
+		return false, nil
+	}
+	a.pending = false // the backend's next packet follows
+	if err := a.client.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}); err != nil {
+		return true, fmt.Errorf("%w: %w", errClientDisconnected, err)
+	}
+	response, err := a.readClient()
+	if err != nil {
+		return true, err
+	}
+	if a.setPassword(response); !proves(pluginSHA2, *a.password, a.salt, a.scramble) {
+		a.password = nil
+	}
+	clear(response)
+	return true, nil
+}
+
+// learn records the password that the backend has accepted. It reports whether the session is to share connections: not if the
+// password may be for one login only.
+func (a *authentication) learn() bool {
+	l := a.srv.learned
+	account, added := l.Learn(a.modes.user, *a.password, a.backend.IsTLS(), time.Now())
+	if added {
+		a.srv.loginLog.log(a.srv.opts.Diag, "account learned: its clients share connections", "user", a.modes.user, "method", a.plugin)
+	}
+	a.shares = account != nil && a.plugin == pluginSHA2 && len(a.schemaLater) == 0
+	return a.shares
 }
 
 // requestKey requests the backend's public key.

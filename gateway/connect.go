@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -190,6 +191,9 @@ func (l *login) logInBackend() error {
 		l.releaseMethod()
 		a.finish()
 	}
+	if err == nil && a.shares {
+		l.leaveBackend()
+	}
 	return err
 }
 
@@ -247,6 +251,9 @@ func (l *login) challenge(a *authentication) (method string, response []byte, er
 		return "", nil, err
 	}
 	a.proof = bytes.Clone(p)
+	if method == pluginSHA2 {
+		a.scramble = a.proof
+	}
 	return method, a.proof, nil
 }
 
@@ -299,4 +306,48 @@ func (l *login) recycleBackend() {
 		l.greeted = nil
 		l.setBackend(nil)
 	}
+}
+
+// errForgotten reports that a session cannot log in any more: it ends, so that its client connects again and is passed through.
+var errForgotten = errors.New("the user's password is no longer known: connect again")
+
+// poolAccount returns the password of the session's user, and the account if it was learned.
+func (s *session) poolAccount() (password string, learned *pool.Account, err error) {
+	if password, ok := s.srv.opts.Pool.listed(s.modes.user); ok {
+		return password, nil, nil
+	}
+	if s.srv.learned == nil {
+		return "", nil, fmt.Errorf("user %q is no longer in the file of accounts (option pool-accounts)", s.modes.user)
+	}
+	if learned = s.srv.learned.Of(s.modes.user); learned == nil {
+		return "", nil, errForgotten
+	}
+	return learned.Password(), learned, nil
+}
+
+// loggedInAs records the outcome of a login with a learned password, and returns its error.
+func (s *session) loggedInAs(a *pool.Account, tls bool, err error) error {
+	refused, ok := errors.AsType[*mysqlconn.ServerError](err)
+	switch {
+	case err == nil:
+		s.srv.learned.Prove(a, tls, time.Now())
+	case ok && !isPassing(refused.Number):
+		s.srv.learned.Forget(a, pool.Refused)
+		s.srv.loginLog.log(s.srv.opts.Diag, "account forgotten: the server refuses its password", "user", a.User, "error", err)
+		return fmt.Errorf("%w: %w", errForgotten, err)
+	default:
+		if _, ok := errors.AsType[*mysqlconn.ServerKeyError](err); ok { // the client may have it
+			s.srv.learned.Doubt(a, tls)
+		}
+	}
+	return err
+}
+
+// isPassing reports whether an error of a login does not concern the account's validity.
+func isPassing(number mysqlwire.Errno) bool {
+	switch number {
+	case mysqlwire.ErrnoTooManyConnections, mysqlwire.ErrnoTooManyUserConnections, mysqlwire.ErrnoUserLimit, mysqlwire.ErrnoServerShutdown, mysqlwire.ErrnoHostBlocked:
+		return true
+	}
+	return false
 }

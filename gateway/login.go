@@ -41,6 +41,7 @@ type login struct {
 	deadline      time.Time
 	asked         time.Time // the client was sent the challenge that it has to respond to
 	again         bool      // it changes the user of a session that shares connections
+	learned       bool      // to one whose password was learned
 	switched      bool      // another connection to the backend than the one that greeted the client is used
 	compresses    bool      // the client sets CLIENT_COMPRESS, which is not offered
 	queriesMethod bool      // this login determines the user's authentication method
@@ -90,8 +91,11 @@ func (l *login) steps(ctx context.Context) error {
 		return err
 	}
 	if l.srv.opts.Pool != nil {
-		if password, ok := l.srv.opts.Pool.Password(l.modes.user); ok {
+		if password, ok := l.srv.opts.Pool.listed(l.modes.user); ok {
 			return l.authenticate(password)
+		}
+		if proven, err := l.authenticateLearned(); proven || err != nil {
+			return err
 		}
 		if err := l.connectOwn(ctx); err != nil {
 			return err
@@ -229,6 +233,37 @@ func (l *login) admit() error {
 		return nil
 	}
 	return l.refuse(l.tooManyConnections(l.response.User))
+}
+
+// authenticateLearned authenticates a client whose login proves the password that the gateway has learned for its user. Every other
+// client is to be passed through to the server: its password may have been changed there.
+func (l *login) authenticateLearned() (proven bool, err error) {
+	a := l.srv.learned.Admitting(l.modes.user, l.securesBackend(), time.Now())
+	if a == nil || !l.caps.Has(mysqlwire.CapPluginAuth) || l.to.blocked.of(l.modes.user) != nil {
+		return false, nil
+	}
+	plugin, response, password := string(l.response.AuthPlugin), l.response.AuthResponse, a.Password()
+	if isNative(l.response.AuthPlugin) {
+		plugin = mysqlconn.PluginNative
+	}
+	if plugin != mysqlconn.PluginNative && plugin != mysqlconn.PluginSHA2 || !proves(plugin, password, l.hello.AuthData, response) {
+		return false, nil
+	}
+	return true, l.authenticated(plugin, password)
+}
+
+// leaveBackend has a session that has logged in to the backend share connections instead.
+func (l *login) leaveBackend() {
+	b := l.backend
+	l.setBackend(nil)
+	b.Seq = 0
+	if b.SetDeadline(time.Now().Add(time.Second)) == nil && b.WriteMessage([]byte{byte(mysqlwire.ComQuit)}) == nil {
+		_, _ = b.ReadMessage(maxLoginPacket) // its end: then the account's limits do not count the connection
+	}
+	b.Close()
+	l.srv.ids.drop(l.connID, &l.shown)
+	l.connected(l.ownID(), string(l.hello.ServerVersion))
+	l.share()
 }
 
 // clientDisconnected ends a login whose client did not respond.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -223,7 +224,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 // poolDescs are the metrics of shared connections.
 type poolDescs struct {
-	connections, limit, queued, opened, closed, lent, waited, timedOut, changed, behind, lost, pins, denied desc
+	connections, limit, queued, opened, closed, lent, waited, timedOut, changed, behind, lost, pins, denied, learned, forgotten desc
 }
 
 func newPoolDescs() poolDescs {
@@ -241,11 +242,13 @@ func newPoolDescs() poolDescs {
 		lost:        counter("tare_pool_pipelined_again_total", "Of those, statements that were sent again, on another connection.", "user"),
 		pins:        gauge("tare_pool_pins", "Sessions that keep a shared connection, by reason.", "reason"),
 		denied:      counter("tare_pool_denied_total", "Logins with a wrong password for an account that shares connections."),
+		learned:     gauge("tare_pool_learned_accounts", "Accounts learned (option pool-learn)."),
+		forgotten:   counter("tare_pool_forgotten_total", "Learned accounts forgotten, by reason.", "reason"),
 	}
 }
 
 func (d *poolDescs) all() []desc {
-	return []desc{d.connections, d.limit, d.queued, d.opened, d.closed, d.lent, d.waited, d.timedOut, d.changed, d.behind, d.lost, d.pins, d.denied}
+	return []desc{d.connections, d.limit, d.queued, d.opened, d.closed, d.lent, d.waited, d.timedOut, d.changed, d.behind, d.lost, d.pins, d.denied, d.learned, d.forgotten}
 }
 
 // collect sends them if connections are shared.
@@ -274,6 +277,12 @@ func (d *poolDescs) collect(s *Server, ch chan<- prometheus.Metric) {
 		send(d.pins, uint64(n), reason)
 	}
 	send(d.denied, s.metrics.poolDenied.Load())
+	if s.learned != nil {
+		send(d.learned, uint64(s.learned.Len()))
+		for reason, n := range s.learned.Reasons() {
+			send(d.forgotten, n, pool.Reason(reason).String())
+		}
+	}
 }
 
 func (c *collector) collectSessions(ch chan<- prometheus.Metric) {

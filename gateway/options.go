@@ -94,6 +94,56 @@ type Options struct {
 	Diag *slog.Logger // required; receives the ends of sessions that their clients did not close
 }
 
+// PoolOptions have the sessions of some users share connections to the backend: a session has one for a transaction, or for as long
+// as a pin keeps it there.
+type PoolOptions struct {
+	// Password returns the password of a user whose sessions share connections. The gateway authenticates its clients itself, and logs
+	// in at the backend as the same user. It may be nil if Learn is set.
+	Password func(user string) (password string, ok bool)
+
+	// Learn has other users share connections too, with the passwords with which the backend has let in clients by
+	// caching_sha2_password or mysql_clear_password over TLS. They are in memory only.
+	Learn bool
+
+	Max, Min   int           // connections per user, and how many of them stay open while they are idle
+	Depth      int           // short reads of different sessions in flight on one connection; at most 1: none
+	Statements int           // prepared statements per connection; 0: 100
+	Lifetime   time.Duration // of a connection; 0: no limit
+	IdleAge    time.Duration // a connection above Min is closed after this time without use; 0: never
+	Wait       time.Duration // how long a command waits for a connection; 0: 10 s
+}
+
+// Defaults of PoolOptions.
+const (
+	defaultPoolStatements = 100
+	defaultPoolWait       = 10 * time.Second
+	defaultLearnedLife    = time.Hour // without Lifetime
+)
+
+func (o *PoolOptions) validate() error {
+	switch {
+	case o.Password == nil && !o.Learn:
+		return errors.New("shared connections need the accounts to log in with")
+	case o.Statements < 0:
+		return errors.New("the number of prepared statements of shared connections is negative")
+	case o.Depth < 0:
+		return errors.New("the number of statements in flight on a shared connection is negative")
+	case o.Max < 1 || o.Min < 0 || o.Min > o.Max:
+		return fmt.Errorf("%d to %d shared connections per user: want at least one, and no minimum above the maximum", o.Min, o.Max)
+	case min(o.Lifetime, o.IdleAge, o.Wait) < 0:
+		return errors.New("a time limit of shared connections is negative")
+	}
+	return nil
+}
+
+// listed returns the password of a user of Password.
+func (o *PoolOptions) listed(user string) (password string, ok bool) {
+	if o.Password == nil {
+		return "", false
+	}
+	return o.Password(user)
+}
+
 // An Account is a user of the servers.
 type Account struct {
 	User, Password string

@@ -16,43 +16,6 @@ import (
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
-// PoolOptions have the sessions of some users share connections to the backend: a session has one for a transaction, or for as long
-// as a pin keeps it there.
-type PoolOptions struct {
-	// Password returns the password of a user whose sessions share connections. The gateway authenticates its clients itself, and logs
-	// in at the backend as the same user.
-	Password func(user string) (password string, ok bool)
-
-	Max, Min   int           // connections per user, and how many of them stay open while they are idle
-	Depth      int           // short reads of different sessions in flight on one connection; at most 1: none
-	Statements int           // prepared statements per connection; 0: 100
-	Lifetime   time.Duration // of a connection; 0: no limit
-	IdleAge    time.Duration // a connection above Min is closed after this time without use; 0: never
-	Wait       time.Duration // how long a command waits for a connection; 0: 10 s
-}
-
-// Defaults of PoolOptions.
-const (
-	defaultPoolStatements = 100
-	defaultPoolWait       = 10 * time.Second
-)
-
-func (o *PoolOptions) validate() error {
-	switch {
-	case o.Password == nil:
-		return errors.New("shared connections need the accounts to log in with")
-	case o.Statements < 0:
-		return errors.New("the number of prepared statements of shared connections is negative")
-	case o.Depth < 0:
-		return errors.New("the number of statements in flight on a shared connection is negative")
-	case o.Max < 1 || o.Min < 0 || o.Min > o.Max:
-		return fmt.Errorf("%d to %d shared connections per user: want at least one, and no minimum above the maximum", o.Min, o.Max)
-	case min(o.Lifetime, o.IdleAge, o.Wait) < 0:
-		return errors.New("a time limit of shared connections is negative")
-	}
-	return nil
-}
-
 // A class is what the sessions on a connection must have in common.
 type class struct {
 	caps    mysqlwire.Capability
@@ -69,7 +32,9 @@ type sharedConn struct {
 	to    *target
 	login *loginState
 	base  int64 // heap bytes without statements
-	heap  int64 // bytes charged to Server.held
+
+	account *pool.Account // that it was logged in with, if it was learned
+	heap    int64         // bytes charged to Server.held
 
 	// The state of the server's session.
 	sets     settings
@@ -175,11 +140,30 @@ func (l *lender) keep(t *netloop.Task) {
 		next = now.Add(keepEvery)
 		l.endSilent(now)
 		for _, p := range l.pools {
-			p.Expire(now, func(c *sharedConn) bool { return !onLoop(c.conn).Silent() }, l.closeConn)
+			p.Expire(now, func(c *sharedConn) bool { return !c.usable() }, l.closeConn)
 		}
+		l.expireLearned(now)
 	}
 	for _, p := range l.pools {
 		p.Clear(l.closeConn)
+	}
+}
+
+// usable reports whether an idle connection can be lent.
+func (c *sharedConn) usable() bool { return onLoop(c.conn).Silent() && !c.account.Gone() }
+
+// expireLearned removes what is left of learned accounts that were forgotten.
+func (l *lender) expireLearned(now time.Time) {
+	if l.srv.learned == nil {
+		return
+	}
+	l.srv.learned.Expire(now)
+	for user, p := range l.pools {
+		if _, listed := l.srv.opts.Pool.listed(user); !listed && p.Open.Load() == 0 && l.srv.learned.Of(user) == nil && !l.placed.has(user) {
+			l.mu.Lock()
+			delete(l.pools, user)
+			l.mu.Unlock()
+		}
 	}
 }
 
@@ -240,6 +224,13 @@ func (p *placement) of(user string) []int {
 		p.sessions[user] = n
 	}
 	return n
+}
+
+// has reports whether a user has sessions.
+func (p *placement) has(user string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessions[user] != nil
 }
 
 // add counts a session that has changed its user.
@@ -376,9 +367,18 @@ func (s *session) borrow() (refused *clientError, err error) {
 		}
 		if refused != nil {
 			p.Failed()
-			return refused, nil
+			return s.endForgotten(refused)
 		}
 	}
+}
+
+// endForgotten ends the session if the reason why it has no connection is that its password is no longer known.
+func (s *session) endForgotten(refused *clientError) (*clientError, error) {
+	if !errors.Is(refused.detail, errForgotten) {
+		return refused, nil
+	}
+	_ = s.sendError(s.msg.seq+1, refused, true)
+	return refused, refused.detail
 }
 
 // errLost reports that the backend does not keep connections open.
@@ -411,7 +411,7 @@ func (s *session) obtain() (refused *clientError, err error) {
 		p.lender.keeper.Give(onLoop(c.Value.conn), s.task)
 	}
 	if w.Grant == pool.GrantUse {
-		if onLoop(c.Value.conn).Silent() {
+		if c.Value.usable() {
 			s.hold(c)
 			return nil, nil
 		}
@@ -422,8 +422,9 @@ func (s *session) obtain() (refused *clientError, err error) {
 	}
 	if refused = s.openShared(); refused != nil {
 		p.Failed()
+		return s.endForgotten(refused)
 	}
-	return refused, nil
+	return nil, nil
 }
 
 // awaitGrant waits in the queue.
@@ -533,7 +534,7 @@ func (s *session) giveBack() error {
 		}
 	}
 	behind := l.shared.InLine() > 0
-	if s.turnstile.hold != nil || s.ended || c.stale || !behind && len(s.backend.Buffered()) > 0 {
+	if s.turnstile.hold != nil || s.ended || c.stale || c.account.Gone() || !behind && len(s.backend.Buffered()) > 0 {
 		s.turnstile.endHold(s.task) // a KILL QUERY may not reach another session
 		s.discardShared()
 		return nil

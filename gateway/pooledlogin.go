@@ -110,17 +110,26 @@ func (l *login) authenticate(password string) error {
 	if !proves(plugin, password, challenge, response) {
 		return l.denied(response)
 	}
+	if !l.caps.Has(mysqlwire.CapPluginAuth) {
+		l.salt = append(l.salt[:0], challenge...)
+	}
+	return l.authenticated(plugin, password)
+}
+
+// authenticated has the session of a client that has proven a password share connections.
+func (l *login) authenticated(plugin, password string) error {
 	if plugin == mysqlconn.PluginSHA2 && password != "" {
 		if err := l.client.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK}); err != nil {
 			return l.clientDisconnected(err)
 		}
 	}
-	if !l.caps.Has(mysqlwire.CapPluginAuth) {
-		l.salt = append(l.salt[:0], challenge...)
-	}
+	l.share()
+	return nil
+}
+
+func (l *login) share() {
 	l.pooled, l.carried.shares = true, true
 	l.shown.shares.Store(true)
-	return nil
 }
 
 func isEmptyResponse(b []byte) bool { return len(b) == 0 || len(b) == 1 && b[0] == 0 }
@@ -144,6 +153,10 @@ func (l *login) denied(response []byte) error {
 		using = "NO"
 	}
 	l.srv.metrics.poolDenied.Add(1)
+	if l.learned { // and maybe changed
+		return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
+			"Access denied for user '%s'@'%s': connect again, so that the server checks the password", l.modes.user, l.remote.Addr())})
+	}
 	return fmt.Errorf("%w: %w", errDenied, l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
 		"Access denied for user '%s'@'%s' (using password: %s)", l.modes.user, l.remote.Addr(), using)}))
 }
@@ -180,15 +193,21 @@ func (s *session) changeShared() error {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
 	user, schema := userName(u.User), schemaName(u.Database)
-	password, ok := s.srv.opts.Pool.Password(user)
-	if !ok {
+	password, ok := s.srv.opts.Pool.listed(user)
+	learned := s.srv.learned.Admitting(user, s.class().tls, time.Now())
+	switch {
+	case ok:
+		learned = nil
+	case learned != nil:
+		password = learned.Password()
+	default:
 		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf(
-			"Tare does not change the user of a session that shares connections to '%s', who is not in the file of option pool-accounts: connect again", user))
+			"Tare does not change the user of a session that shares connections to '%s', whose clients do not share any: connect again", user))
 	}
 	if !s.srv.users.transfer(s.modes.user, user) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
 	}
-	l := login{session: s, again: true, deadline: time.Now().Add(s.srv.opts.HandshakeTimeout)}
+	l := login{session: s, again: true, learned: learned != nil, deadline: time.Now().Add(s.srv.opts.HandshakeTimeout)}
 	l.response.AuthPlugin, l.response.AuthResponse = slices.Clone(u.AuthPlugin), slices.Clone(u.AuthResponse)
 	l.hello.AuthData = s.salt
 	previous := [...]string{s.modes.user, s.modes.schema}
@@ -285,7 +304,11 @@ func (s *session) openShared() *clientError {
 	c := &sharedConn{to: s.to}
 	key := s.class()
 	var err error
-	s.task.Block(func() { err = s.logInShared(c, key) })
+	s.task.Block(func() {
+		if err = s.logInShared(c, key); errors.Is(err, errUsedUp) {
+			err = s.logInShared(c, key)
+		}
+	})
 	if err == nil {
 		if err = s.task.Attach(onLoop(c.conn)); err != nil {
 			c.conn.Close()
@@ -315,6 +338,9 @@ func (s *session) noneFree(wait time.Duration) *clientError {
 // poolError returns the error for a client whose session got no connection.
 func (s *session) poolError(err error) *clientError {
 	e := &clientError{errno: mysqlwire.ErrnoNetRead, msg: "Tare cannot connect to its backend: see Tare's log", detail: err}
+	if errors.Is(err, errForgotten) {
+		e.errno, e.msg = mysqlwire.ErrnoAccessDenied, fmt.Sprintf("Access denied for user '%s': %v", s.modes.user, errForgotten)
+	}
 	if refused, ok := errors.AsType[*mysqlconn.ServerError](err); ok {
 		e.errno, e.msg = mysqlwire.Errno(refused.Number), fmt.Sprintf("Tare cannot log in at its backend as '%s': %s", s.modes.user, refused.Message)
 	} else if errors.Is(err, errLost) {
@@ -332,9 +358,19 @@ func (s *session) poolError(err error) *clientError {
 func (s *session) logInShared(c *sharedConn, key class) error {
 	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.ConnectTimeout+s.srv.opts.HandshakeTimeout)
 	defer cancel()
-	password, ok := s.srv.opts.Pool.Password(s.modes.user)
-	if !ok {
-		return fmt.Errorf("user %q is no longer in the file of accounts (option pool-accounts)", s.modes.user)
+	password, learned, err := s.poolAccount()
+	if err != nil {
+		return err
+	}
+	if c.account = learned; learned != nil {
+		done, err := learned.Turn(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		if learned.Gone() {
+			return errForgotten
+		}
 	}
 	nc, err := s.srv.dial(ctx, s.to.Addr)
 	if err != nil {
@@ -355,13 +391,16 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 		_ = nc.SetDeadline(deadline)
 	}
 	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer)), login)
+	if learned != nil {
+		err = s.loggedInAs(learned, key.tls, err)
+	}
 	if err == nil {
 		s.srv.report(s.to, nil)
 		err = s.prepareShared(ctx, client, c, key)
 	}
 	if errors.Is(err, errUsedUp) {
 		_ = client.Close()
-		return s.logInShared(c, key)
+		return err
 	}
 	if err == nil {
 		err = client.SetDeadline(time.Time{})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -290,4 +291,47 @@ func TestSharedChangeUser(t *testing.T) {
 			t.Errorf("error %v", e)
 		}
 	})
+}
+
+// TestPooledMethods has clients of accounts of MariaDB's methods share connections: clients authenticate at the gateway by
+// mysql_native_password, and the gateway at the server by the account's method.
+func TestPooledMethods(t *testing.T) {
+	servers := map[string][]testmysql.Option{"MariaDB": nil}
+	if dir := os.Getenv("TARE_MARIADB_DIR"); dir != "" {
+		servers["MariaDB of TARE_MARIADB_DIR"] = []testmysql.Option{testmysql.WithPrograms(dir)}
+	}
+	for name, opts := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := testmysql.Start(t, append(opts, testmysql.WithEd25519())...)
+			methods := map[string]string{testmysql.EdUser: "ed25519"}
+			if s.Exec("INSTALL SONAME 'auth_parsec'") == nil { // since MariaDB 11.6
+				must(t, s.Exec("CREATE USER "+parsecUser+"@'%' IDENTIFIED VIA parsec USING PASSWORD('"+testmysql.Password+"')"))
+				methods[parsecUser] = "parsec"
+			}
+			r := startPooled(t, s, 1, func(o *gateway.PoolOptions) {
+				o.Password = func(user string) (string, bool) { return testmysql.Password, methods[user] != "" }
+			})
+			for user, method := range methods {
+				var ids []string
+				for range 2 {
+					c := dialPooled(t, r.addr, "", func(c *mysqlconn.Config) { c.User = user })
+					ids = append(ids, one(t, c, "select max(id) from information_schema.processlist where user = '"+user+"'")[0])
+					if got := one(t, c, "select current_user()")[0]; got != user+"@%" {
+						t.Errorf("%s: user %s", method, got)
+					}
+				}
+				if ids[0] != ids[1] {
+					t.Errorf("%s: connections %v, want one", method, ids)
+				}
+				_, err := dialShared(t, r.addr, "", func(c *mysqlconn.Config) { c.User, c.Password = user, "wrong" })
+				if e := refusal(t, "a wrong password", err); e.Number != mysqlwire.ErrnoAccessDenied {
+					t.Errorf("%s: error %v", method, e)
+				}
+				root := dialPooled(t, s.Addr, "", func(c *mysqlconn.Config) { c.User = testmysql.RootUser })
+				if got := one(t, root, "select plugin from mysql.user where user = '"+user+"'")[0]; got != method {
+					t.Errorf("the account is by %s, want %s", got, method)
+				}
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/panics"
@@ -28,7 +30,8 @@ type Server struct {
 	targets   [2]*target // by side; the second is nil without a standby
 	keys      keyPair
 	loops     *netloop.Group
-	lenders   lenders // of shared connections; empty if there are none
+	lenders   lenders       // of shared connections; empty if there are none
+	learned   *pool.Learned // their accounts besides those of the options; nil: none are learned
 	buffers   *bufferPool
 	readers   []readBuffers // by loop
 
@@ -99,6 +102,9 @@ func New(o Options) (*Server, error) {
 	s.boundByFiles()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if o.Pool != nil {
+		if o.Pool.Learn {
+			s.learned = &pool.Learned{Life: cmp.Or(o.Pool.Lifetime, defaultLearnedLife), InUse: func(user string) bool { return s.lenders[0].placed.has(user) }}
+		}
 		if s.lenders, err = s.startLenders(); err != nil {
 			s.loops.Close()
 			return nil, fmt.Errorf("gateway: %w", err)
@@ -146,6 +152,14 @@ func (s *Server) Serve(l net.Listener) error {
 func isTemporary(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Temporary() //nolint:staticcheck // still the one way to ask for EMFILE and its kin
+}
+
+// DoubtLearned has no password that was learned (PoolOptions.Learn) admit clients until the backend has accepted it again. Sessions
+// are not affected.
+func (s *Server) DoubtLearned() {
+	if s.learned != nil {
+		s.learned.DoubtAll()
+	}
 }
 
 // accept starts a session, or sends the client the reason for refusing it.
@@ -301,6 +315,7 @@ func (s *Server) Shutdown(ctx context.Context) (ended int) {
 		}
 	}
 	s.lenders.close()
+	s.learned.Clear()
 	s.loops.Close()
 	return ended
 }

@@ -77,10 +77,16 @@ func (s *service) password(user string) (string, bool) {
 	return p.Reveal(), ok
 }
 
-// reloadAccounts re-reads the file of accounts.
+// reloadAccounts re-reads the file of accounts. The server decides the next login of each account that was learned.
 func (s *service) reloadAccounts() error {
 	path, option := s.cfg.StandbyAccounts, "--standby-"
 	switch {
+	case s.cfg.PoolLearn:
+		s.gateway.DoubtLearned()
+		if s.cfg.PoolAccounts == "" {
+			return nil
+		}
+		fallthrough
 	case s.cfg.Pool == config.PoolTransaction:
 		path, option = s.cfg.PoolAccounts, "--pool-"
 	case s.cfg.Standby == "":

@@ -120,14 +120,17 @@ func (s *service) Check() error {
 		}
 	}
 	if s.cfg.Pool == config.PoolTransaction {
-		accounts, err := config.LoadAccounts(s.cfg.PoolAccounts)
-		if err != nil {
-			return fmt.Errorf("--pool-%w", err)
-		}
-		s.accounts.Store(&accounts)
 		o.Pool = &gateway.PoolOptions{
-			Password: s.password, Max: s.cfg.PoolMax, Min: s.cfg.PoolMin, Depth: s.cfg.PoolDepth, Statements: s.cfg.PoolStatements,
+			Learn: s.cfg.PoolLearn, Max: s.cfg.PoolMax, Min: s.cfg.PoolMin, Depth: s.cfg.PoolDepth, Statements: s.cfg.PoolStatements,
 			Lifetime: s.cfg.PoolLifetime, IdleAge: s.cfg.PoolIdle, Wait: s.cfg.PoolWait,
+		}
+		if s.cfg.PoolAccounts != "" {
+			accounts, err := config.LoadAccounts(s.cfg.PoolAccounts)
+			if err != nil {
+				return fmt.Errorf("--pool-%w", err)
+			}
+			s.accounts.Store(&accounts)
+			o.Pool.Password = s.password
 		}
 	}
 	checked := *o

@@ -17,6 +17,9 @@ type SHA2Server struct {
 	Certificate    tls.Certificate
 	Key            *mysqlconn.KeyPair
 
+	Clear bool // it requests the password by mysql_clear_password
+	Lies  bool // it reports that its cache has the password, whatever the response is, and then refuses the login
+
 	cached atomic.Bool
 	full   atomic.Int64
 }
@@ -66,7 +69,14 @@ func (s *SHA2Server) serve(c *mysqlconn.Conn) {
 
 // authenticate reports whether the client knows the password.
 func (s *SHA2Server) authenticate(c *mysqlconn.Conn, response []byte) bool {
-	if len(response) == 0 {
+	switch {
+	case s.Clear:
+		p, ok := round(c, mysqlwire.AuthSwitchRequest{Plugin: []byte(mysqlconn.PluginClear)}.AppendTo(nil))
+		return ok && string(p) == s.Password+"\x00"
+	case s.Lies:
+		_ = c.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK})
+		return false
+	case len(response) == 0:
 		return false
 	}
 	if s.cached.Load() && bytes.Equal(response, mysqlconn.ScrambleSHA2(s.Password, []byte(greeted))) {

@@ -33,6 +33,7 @@ type Serve struct {
 
 	Pool                   PoolMode
 	PoolAccounts           string // file
+	PoolLearn              bool   // accounts besides those of the file
 	PoolMax, PoolMin       int
 	PoolDepth              int           // statements in flight per connection
 	PoolStatements         int           // prepared, per connection
@@ -105,8 +106,9 @@ func NewServe() *Serve {
 	s.OptionalBackend(&c.Standby, "standby", "second MySQL server, to which sessions can be switched, and back")
 	s.String(&c.StandbyAccounts, "standby-accounts", "file", "", "accounts for logins at the standby: YAML, a user and password per line; mode 0600")
 	s.in("Shared connections")
-	Enum(s, &c.Pool, "pool", "connections to the backend: session: one per client; transaction: those of the users in --pool-accounts are shared between transactions", PoolSession, PoolTransaction)
+	Enum(s, &c.Pool, "pool", "connections to the backend: session: one per client; transaction: those of the users in --pool-accounts or of --pool-learn are shared between transactions", PoolSession, PoolTransaction)
 	s.String(&c.PoolAccounts, "pool-accounts", "file", "", "accounts whose clients share connections: YAML, a user and password per line; mode 0600")
+	s.Bool(&c.PoolLearn, "pool-learn", "other users' clients share connections after a login over TLS; passwords are in memory only")
 	s.IntUpTo(&c.PoolMax, "pool-max", "8", 1, 10_000, "shared connections per user")
 	s.IntUpTo(&c.PoolMin, "pool-min", "1", 0, 10_000, "shared connections per user that stay open while they are idle")
 	s.IntUpTo(&c.PoolDepth, "pool-depth", "1", 1, 64, "short reads of different clients in flight on one shared connection when none is idle; without TLS to the backend")
@@ -178,11 +180,11 @@ func (c *Serve) need(s *Set) {
 	s.need("with --http off", c.on, "attention-load", "copies", "standby", "call-sample-bytes", "events-bytes", "tag-labels", "traces-otlp")
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
-	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-max", "pool-min", "pool-depth", "pool-statements", "pool-lifetime", "pool-idle", "pool-wait")
+	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-learn", "pool-max", "pool-min", "pool-depth", "pool-statements", "pool-lifetime", "pool-idle", "pool-wait")
 	s.need("if all connections to the backend have TLS", func() bool { return !c.BackendTLS.Required() }, "pool-depth")
 	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
 		func() bool { return c.Log.Sink.Path != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
-	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key")
+	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key", "pool-learn")
 	s.need("without --client-tls verify", func() bool { return c.Gateway.ClientTLS == gateway.ClientTLSVerify }, "tls-client-ca")
 	s.need("unless --backend-tls, --control-tls or --copies-tls is verify-ca or verify-identity", c.verifies, "backend-tls-ca")
 	s.need("if all connections to the backend have TLS", func() bool {
@@ -275,8 +277,8 @@ func (c *Serve) validatePool() (errs []error) {
 	if c.Pool != PoolTransaction {
 		return nil
 	}
-	if c.PoolAccounts == "" {
-		errs = append(errs, errors.New("--pool transaction needs --pool-accounts: the gateway logs in with the accounts itself"))
+	if c.PoolAccounts == "" && !c.PoolLearn {
+		errs = append(errs, errors.New("--pool transaction needs --pool-accounts or --pool-learn: the gateway logs in with the accounts itself"))
 	}
 	if c.PoolMin > c.PoolMax {
 		errs = append(errs, errors.New("--pool-min is above --pool-max"))

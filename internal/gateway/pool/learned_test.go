@@ -1,0 +1,147 @@
+package pool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/taredb/tare/internal/gateway/pool"
+)
+
+func newLearned(busy ...string) *pool.Learned {
+	return &pool.Learned{Life: time.Hour, InUse: func(user string) bool {
+		for _, b := range busy {
+			if b == user {
+				return true
+			}
+		}
+		return false
+	}}
+}
+
+// TestLearnedLife requires that a password admits clients for Life after a login by it, with connections of the kind of that login.
+func TestLearnedLife(t *testing.T) {
+	l, start := newLearned("busy"), time.Unix(1e9, 0)
+	a, added := l.Learn("app", "secret", true, start)
+	if !added || a.Password() != "secret" {
+		t.Fatalf("%v, %v", a, added)
+	}
+	admits := func(secure bool, after time.Duration) bool {
+		return l.Admitting("app", secure, start.Add(after)) != nil
+	}
+	if !admits(true, time.Hour-1) || admits(true, time.Hour) || admits(false, 0) {
+		t.Error("want an hour, with TLS")
+	}
+	l.Prove(a, false, start.Add(30*time.Minute))
+	if !admits(false, time.Hour) || admits(true, time.Hour) {
+		t.Error("want another hour without TLS, not with TLS")
+	}
+	if b, again := l.Learn("app", "secret", true, start.Add(time.Hour)); b != a || again || !admits(true, 2*time.Hour-1) {
+		t.Error("the same password is another account")
+	}
+	l.Doubt(a, true)
+	if admits(true, time.Hour) || !admits(false, time.Hour) {
+		t.Error("want a doubt about TLS only")
+	}
+	busy, _ := l.Learn("busy", "secret", true, start)
+	l.Expire(start.Add(90*time.Minute - 1))
+	if a.Gone() {
+		t.Error("an account is gone before its time")
+	}
+	l.Expire(start.Add(2 * time.Hour))
+	if !a.Gone() || l.Of("app") != nil || busy.Gone() {
+		t.Error("want the account without sessions gone")
+	}
+	l.Prove(busy, true, start.Add(2*time.Hour))
+	l.DoubtAll()
+	if l.Of("busy") != busy || l.Admitting("busy", true, start.Add(2*time.Hour)) != nil {
+		t.Error("after DoubtAll an account is to serve its sessions alone")
+	}
+	l.Clear()
+	if !busy.Gone() || l.Len() != 0 {
+		t.Error("Clear leaves an account")
+	}
+}
+
+// TestLearnedReplaced requires another password to take the place of the first, and a forgotten account to stay forgotten.
+func TestLearnedReplaced(t *testing.T) {
+	l, now := newLearned(), time.Unix(1e9, 0)
+	a, _ := l.Learn("app", "old", true, now)
+	b, _ := l.Learn("app", "new", true, now)
+	if !a.Gone() || b.Gone() || l.Of("app") != b {
+		t.Error("want the new account alone")
+	}
+	l.Forget(a, pool.Refused) // a late refusal
+	if l.Of("app") != b || l.Reasons()[pool.Refused] != 0 || l.Reasons()[pool.Replaced] != 1 {
+		t.Errorf("a refusal of the old password concerns the new one: %v", l.Reasons())
+	}
+	l.Forget(b, pool.Refused)
+	if l.Of("app") != nil || l.Reasons()[pool.Refused] != 1 {
+		t.Errorf("%v", l.Reasons())
+	}
+	var none *pool.Learned
+	if none.Of("app") != nil || none.Admitting("app", true, now) != nil {
+		t.Error("nothing learned admits clients")
+	}
+}
+
+// TestLearnedBound learns 10,000 accounts.
+func TestLearnedBound(t *testing.T) {
+	const most = 1000
+	l, now := newLearned("user0", "user1"), time.Unix(1e9, 0)
+	for i := range 10_000 {
+		l.Learn(fmt.Sprint("user", i), "secret", true, now.Add(time.Duration(i)))
+	}
+	if n := l.Len(); n != most {
+		t.Errorf("%d accounts, want %d", n, most)
+	}
+	for user, want := range map[string]bool{"user0": true, "user1": true, "user2": false, "user9001": false, "user9002": true, "user9999": true} {
+		if got := l.Of(user) != nil; got != want {
+			t.Errorf("%s is known: %v", user, got)
+		}
+	}
+	if a, _ := l.Learn("long", strings.Repeat("x", 513), true, now); a != nil {
+		t.Error("a password of 513 bytes was learned")
+	}
+	full := &pool.Learned{Life: time.Hour, InUse: func(string) bool { return true }}
+	for i := range most + 1 {
+		if a, _ := full.Learn(fmt.Sprint("user", i), "secret", true, now); (a == nil) != (i == most) {
+			t.Fatalf("user %d: %v", i, a)
+		}
+	}
+}
+
+// TestLearnedIsSecret prints accounts.
+func TestLearnedIsSecret(t *testing.T) {
+	l := newLearned()
+	a, _ := l.Learn("app", "hunter2", true, time.Unix(1e9, 0))
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		for _, v := range []any{l, a, struct{ a *pool.Account }{a}, []*pool.Account{a}} {
+			if s := fmt.Sprintf(verb, v); strings.Contains(s, "hunter2") || strings.Contains(s, fmt.Sprintf("%x", "hunter2")) {
+				t.Errorf("%s of %T: %s", verb, v, s)
+			}
+		}
+	}
+}
+
+func TestTurn(t *testing.T) {
+	a, _ := newLearned().Learn("app", "secret", true, time.Unix(1e9, 0))
+	done, err := a.Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("late")
+	cancel(late)
+	if _, err := a.Turn(ctx); !errors.Is(err, late) {
+		t.Errorf("a second login at the same time: %v", err)
+	}
+	done()
+	if done, err = a.Turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done()
+}
