@@ -44,7 +44,7 @@ var pooledDifferences = []*pooledDifference{
 	{
 		client: regexp.MustCompile(`^Connector/Python(, compressed)?$`), server: regexp.MustCompile(`^MySQL .* plain$`),
 		lines: regexp.MustCompile(`(?m)^wrong password: (ProgrammingError 1045 .*|InterfaceError 2061 .* Authentication requires secure connection\.)$`),
-		says:  "Tare authenticates the clients of these accounts itself",
+		says:  "Tare authenticates their clients",
 	},
 }
 

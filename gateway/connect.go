@@ -308,7 +308,8 @@ func (l *login) recycleBackend() {
 	}
 }
 
-// errForgotten reports that a session cannot log in any more: it ends, so that its client connects again and is passed through.
+// errForgotten reports that the password of a session's user is no longer known. The session is closed, so that its client connects
+// again and is passed through.
 var errForgotten = errors.New("the user's password is no longer known: connect again")
 
 // poolAccount returns the password of the session's user, and the account if it was learned.

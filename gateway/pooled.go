@@ -150,9 +150,9 @@ func (l *lender) keep(t *netloop.Task) {
 }
 
 // usable reports whether an idle connection can be lent.
-func (c *sharedConn) usable() bool { return onLoop(c.conn).Silent() && !c.account.Gone() }
+func (c *sharedConn) usable() bool { return onLoop(c.conn).Silent() && !c.account.Forgotten() }
 
-// expireLearned removes what is left of learned accounts that were forgotten.
+// expireLearned removes learned accounts past their life, and the pools of forgotten ones.
 func (l *lender) expireLearned(now time.Time) {
 	if l.srv.learned == nil {
 		return
@@ -372,7 +372,7 @@ func (s *session) borrow() (refused *clientError, err error) {
 	}
 }
 
-// endForgotten ends the session if the reason why it has no connection is that its password is no longer known.
+// endForgotten closes the session if it has no connection because its password is no longer known.
 func (s *session) endForgotten(refused *clientError) (*clientError, error) {
 	if !errors.Is(refused.detail, errForgotten) {
 		return refused, nil
@@ -534,7 +534,7 @@ func (s *session) giveBack() error {
 		}
 	}
 	behind := l.shared.InLine() > 0
-	if s.turnstile.hold != nil || s.ended || c.stale || c.account.Gone() || !behind && len(s.backend.Buffered()) > 0 {
+	if s.turnstile.hold != nil || s.ended || c.stale || c.account.Forgotten() || !behind && len(s.backend.Buffered()) > 0 {
 		s.turnstile.endHold(s.task) // a KILL QUERY may not reach another session
 		s.discardShared()
 		return nil

@@ -202,7 +202,7 @@ func (s *session) changeShared() error {
 		password = learned.Password()
 	default:
 		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf(
-			"Tare does not change the user of a session that shares connections to '%s', whose clients do not share any: connect again", user))
+			"Tare does not change the user of a session that shares connections to '%s', whose account is not in the file of option pool-accounts, and not learned (option pool-learn): connect again", user))
 	}
 	if !s.srv.users.transfer(s.modes.user, user) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
@@ -368,7 +368,7 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 			return err
 		}
 		defer done()
-		if learned.Gone() {
+		if learned.Forgotten() {
 			return errForgotten
 		}
 	}

@@ -27,22 +27,22 @@ type pooledDifference struct {
 
 var pooledDifferences = []pooledDifference{
 	{
-		says:  "Connection attributes of clients are not passed on",
+		says:  "Connection attributes are not passed on",
 		cases: regexp.MustCompile(`^mysql/go-sql-driver/TestConnectionAttributes$`),
 		shows: regexp.MustCompile(`expected "Go-MySQL-Driver", got ""`),
 	},
 	{
-		says:  "The error is 1235, and nothing was executed.",
+		says:  "error 1235, since their values are on another one.",
 		cases: regexp.MustCompile(`/gcol/gcol_blocked_sql_funcs_\w+/plain/`),
 		shows: regexp.MustCompile(`generated always as \(found_rows\(\)\) virtual\)' failed with wrong errno .*1235`),
 	},
 	{
-		says:  "`SHOW SESSION STATUS` counts what the connection did, for all its clients",
+		says:  "`SHOW SESSION STATUS` counts for all clients of the connection",
 		cases: regexp.MustCompile(`/(pool|moved)$`),
 		masks: regexp.MustCompile(`(?m)^[A-Z][a-z]+(_[a-z]+)+\t\d+$`), sometimes: true,
 	},
 	{
-		says:  "`COM_CHANGE_USER` to a user who is not in the file of accounts: the client connects again.",
+		says:  "`COM_CHANGE_USER` to a user whose clients do not share, or, if learned, with another password: the client connects again.",
 		cases: regexp.MustCompile(`/(pool|moved)$`),
 		shows: regexp.MustCompile(`failed: ER_UNKNOWN_COM_ERROR \(1047\): Tare does not change the user of a session that shares connections to `), sometimes: true,
 	},

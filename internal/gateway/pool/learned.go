@@ -30,7 +30,7 @@ type Account struct {
 
 	password *string      // a pointer, because fmt prints unexported fields without calling methods
 	proven   [2]time.Time // when a server has last accepted the password: without TLS, with TLS; guarded by Learned.mu
-	gone     atomic.Bool
+	forgot   atomic.Bool
 	turn     chan struct{} // full during a login
 }
 
@@ -41,7 +41,7 @@ type Reason uint8
 const (
 	Refused  Reason = iota // the server refuses its logins
 	Replaced               // the server has accepted another password
-	Aged                   // no login has proven it for Life, and it has no sessions
+	Aged                   // no login has proven it within Life, and it has no sessions
 	Evicted                // in favour of another one
 	reasons
 )
@@ -99,7 +99,7 @@ func (l *Learned) Of(user string) *Account {
 }
 
 // Admitting returns a user's account if its password admits clients whose connection to the server has TLS, or has not: a server has
-// accepted it there lately. Otherwise it returns nil.
+// accepted it there within Life. Otherwise it returns nil.
 func (l *Learned) Admitting(user string, secure bool, now time.Time) *Account {
 	if l == nil {
 		return nil
@@ -161,13 +161,13 @@ func (l *Learned) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
-		a.gone.Store(true)
+		a.forgot.Store(true)
 	}
 	l.accounts = nil
 }
 
 func (l *Learned) drop(a *Account, why Reason) {
-	if a.gone.Swap(true) {
+	if a.forgot.Swap(true) {
 		return
 	}
 	delete(l.accounts, a.User)
@@ -192,8 +192,8 @@ func (l *Learned) evict() bool {
 // Password returns the account's password.
 func (a *Account) Password() string { return *a.password }
 
-// Gone reports whether the account was forgotten: connections opened with it are not lent any more.
-func (a *Account) Gone() bool { return a != nil && a.gone.Load() }
+// Forgotten reports whether the account was removed from Learned: connections opened with it are not lent any more.
+func (a *Account) Forgotten() bool { return a != nil && a.forgot.Load() }
 
 // Turn waits for the right to log in, until the function that it returns is called: there is one login at a time, because servers count
 // refused ones against the account.

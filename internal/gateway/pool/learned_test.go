@@ -48,12 +48,12 @@ func TestLearnedLife(t *testing.T) {
 	}
 	busy, _ := l.Learn("busy", "secret", true, start)
 	l.Expire(start.Add(90*time.Minute - 1))
-	if a.Gone() {
-		t.Error("an account is gone before its time")
+	if a.Forgotten() {
+		t.Error("an account is forgotten before its time")
 	}
 	l.Expire(start.Add(2 * time.Hour))
-	if !a.Gone() || l.Of("app") != nil || busy.Gone() {
-		t.Error("want the account without sessions gone")
+	if !a.Forgotten() || l.Of("app") != nil || busy.Forgotten() {
+		t.Error("want the account without sessions forgotten")
 	}
 	l.Prove(busy, true, start.Add(2*time.Hour))
 	l.DoubtAll()
@@ -61,7 +61,7 @@ func TestLearnedLife(t *testing.T) {
 		t.Error("after DoubtAll an account is to serve its sessions alone")
 	}
 	l.Clear()
-	if !busy.Gone() || l.Len() != 0 {
+	if !busy.Forgotten() || l.Len() != 0 {
 		t.Error("Clear leaves an account")
 	}
 }
@@ -71,7 +71,7 @@ func TestLearnedReplaced(t *testing.T) {
 	l, now := newLearned(), time.Unix(1e9, 0)
 	a, _ := l.Learn("app", "old", true, now)
 	b, _ := l.Learn("app", "new", true, now)
-	if !a.Gone() || b.Gone() || l.Of("app") != b {
+	if !a.Forgotten() || b.Forgotten() || l.Of("app") != b {
 		t.Error("want the new account alone")
 	}
 	l.Forget(a, pool.Refused) // a late refusal
