@@ -324,8 +324,7 @@ func (a *authentication) learns() bool {
 
 // setPassword records a password that the client has sent in clear, if that was over TLS.
 func (a *authentication) setPassword(clear []byte) {
-	if a.client.IsTLS() {
-		password := string(bytes.TrimSuffix(clear, []byte{0}))
+	if password := string(bytes.TrimSuffix(clear, []byte{0})); a.client.IsTLS() && password != "" {
 		a.password = &password
 	}
 }
@@ -350,7 +349,7 @@ func (a *authentication) learnFast() (asked bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	if a.setPassword(response); !proves(pluginSHA2, *a.password, a.salt, a.scramble) {
+	if a.setPassword(response); a.password != nil && !proves(pluginSHA2, *a.password, a.salt, a.scramble) {
 		a.password = nil
 	}
 	clear(response)
