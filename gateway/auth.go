@@ -360,7 +360,7 @@ func (a *authentication) learnFast() (asked bool, err error) {
 // password may be for one login only.
 func (a *authentication) learn() bool {
 	l := a.srv.learned
-	account, added := l.Learn(a.modes.user, *a.password, a.backend.IsTLS(), time.Now())
+	account, added := l.Learn(a.modes.user, *a.password, a.plugin == mysqlconn.PluginClear, a.backend.IsTLS(), time.Now())
 	if added {
 		a.srv.loginLog.log(a.srv.opts.Diag, "account learned: its clients share connections", "user", a.modes.user, "method", a.plugin)
 	}

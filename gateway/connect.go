@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/pool"
@@ -336,12 +338,16 @@ func (s *session) loggedInAs(a *pool.Account, tls bool, err error) error {
 		s.srv.learned.Forget(a, pool.Refused)
 		s.srv.loginLog.log(s.srv.opts.Diag, "account forgotten: the server refuses its password", "user", a.User, "error", err)
 		return fmt.Errorf("%w: %w", errForgotten, err)
-	default:
-		if _, ok := errors.AsType[*mysqlconn.ServerKeyError](err); ok { // the client may have it
-			s.srv.learned.Doubt(a, tls)
-		}
+	case !ok && !isNetwork(err): // the server requests what the client may have, as its key
+		s.srv.learned.Doubt(a, tls)
 	}
 	return err
+}
+
+// isNetwork reports whether an error is one of the connection.
+func isNetwork(err error) bool {
+	_, ok := errors.AsType[net.Error](err)
+	return ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // isPassing reports whether an error of a login does not concern the account's validity.

@@ -381,6 +381,7 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 		User: s.modes.user, Password: password, Charset: key.charset, MaxPacket: 1 << 30, ServerKey: s.to.Key,
 		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | s.caps&mysqlwire.CapPluginAuthLenenc,
 	}
+	login.AllowClearText = learned != nil && learned.Clear
 	if key.caps>>32 == 0 { // with it, MariaDB does not read its own capabilities
 		login.Capabilities |= mysqlwire.CapLongPassword
 	}

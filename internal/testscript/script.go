@@ -69,8 +69,8 @@ const Capabilities = mysqlwire.CapLongPassword | mysqlwire.CapProtocol41 | mysql
 // greeted is the challenge of greetings.
 const greeted = "12345678901234567890"
 
-// greet greets a client, and returns its login, which arrives over TLS if the client accepts the offer.
-func greet(c *mysqlconn.Conn, plugin string, offer *tls.Certificate) (login []byte, ok bool) {
+// greet greets a client with additional capabilities, and returns its login, which arrives over TLS if the client accepts the offer.
+func greet(c *mysqlconn.Conn, plugin string, offer *tls.Certificate, more ...mysqlwire.Capability) (login []byte, ok bool) {
 	h := mysqlwire.Handshake{
 		ProtocolVersion: 10, ServerVersion: []byte("8.4.0"), ConnectionID: 7, AuthData: []byte(greeted),
 		Capabilities: Capabilities | mysqlwire.CapPluginAuthLenenc | mysqlwire.CapConnectAttrs, Charset: 45,
@@ -78,6 +78,9 @@ func greet(c *mysqlconn.Conn, plugin string, offer *tls.Certificate) (login []by
 	}
 	if offer != nil {
 		h.Capabilities |= mysqlwire.CapSSL
+	}
+	for _, c := range more {
+		h.Capabilities |= c
 	}
 	if c.WriteMessage(h.AppendTo(nil)) != nil {
 		return nil, false

@@ -17,7 +17,7 @@ type SHA2Server struct {
 	Certificate    tls.Certificate
 	Key            *mysqlconn.KeyPair
 
-	Clear bool // it requests the password by mysql_clear_password
+	Clear bool // it requests the password by mysql_clear_password, and has session tracking
 	Lies  bool // it reports that its cache has the password, whatever the response is, and then refuses the login
 
 	cached atomic.Bool
@@ -49,7 +49,11 @@ func (s *SHA2Server) Start(t testing.TB) (addr string) {
 func (s *SHA2Server) Full() int64 { return s.full.Load() }
 
 func (s *SHA2Server) serve(c *mysqlconn.Conn) {
-	p, ok := greet(c, mysqlconn.PluginSHA2, &s.Certificate)
+	var more []mysqlwire.Capability
+	if s.Clear {
+		more = append(more, mysqlwire.CapSessionTrack)
+	}
+	p, ok := greet(c, mysqlconn.PluginSHA2, &s.Certificate, more...)
 	var login mysqlwire.HandshakeResponse
 	if !ok || login.Decode(p) != nil {
 		return
@@ -72,6 +76,7 @@ func (s *SHA2Server) authenticate(c *mysqlconn.Conn, response []byte) bool {
 	switch {
 	case s.Clear:
 		p, ok := round(c, mysqlwire.AuthSwitchRequest{Plugin: []byte(mysqlconn.PluginClear)}.AppendTo(nil))
+		s.full.Add(1)
 		return ok && string(p) == s.Password+"\x00"
 	case s.Lies:
 		_ = c.WriteMessage([]byte{mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK})

@@ -22,6 +22,8 @@ type Login struct {
 
 	ServerKey ServerKey // encrypts the password without TLS
 
+	AllowClearText bool // as in Config
+
 	Attributes map[string]string // connection attributes, added to Tare's own
 }
 
@@ -69,7 +71,7 @@ func (c *Client) loginAs(ctx context.Context, l *Login) error {
 	if plugin == "" || !knowsPlugin(plugin) || !wanted.Has(mysqlwire.CapPluginAuth) {
 		plugin = PluginNative
 	}
-	x := &exchange{password: l.Password, secure: l.TLS != nil, key: l.ServerKey}
+	x := &exchange{password: l.Password, secure: l.TLS != nil, clearText: l.AllowClearText, key: l.ServerKey}
 	challenge = append([]byte(nil), challenge...) // the TLS handshake overwrites the buffer
 	if l.TLS != nil {
 		request := mysqlwire.SSLRequest{Capabilities: wanted, MaxPacket: r.MaxPacket, Charset: r.Charset}

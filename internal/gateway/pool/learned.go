@@ -26,7 +26,8 @@ const (
 
 // An Account is a user with a password. It is in Learned until it is forgotten.
 type Account struct {
-	User string
+	User  string
+	Clear bool // the server has requested the password by mysql_clear_password
 
 	password *string      // a pointer, because fmt prints unexported fields without calling methods
 	proven   [2]time.Time // when a server has last accepted the password: without TLS, with TLS; guarded by Learned.mu
@@ -64,13 +65,13 @@ func (l *Learned) Len() int {
 	return len(l.accounts)
 }
 
-// Learn records that a server has accepted a user's password, over a connection with or without TLS. It returns nil if there is no room
-// for another account. added reports whether the password was not known.
-func (l *Learned) Learn(user, password string, secure bool, now time.Time) (a *Account, added bool) {
+// Learn records that a server has accepted a user's password, over a connection with or without TLS, and whether by
+// mysql_clear_password. It returns nil if there is no room for another account. added reports whether the password was not known.
+func (l *Learned) Learn(user, password string, clear, secure bool, now time.Time) (a *Account, added bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a = l.accounts[user]; a != nil {
-		if *a.password == password {
+		if *a.password == password && a.Clear == clear {
 			a.prove(secure, now)
 			return a, false
 		}
@@ -82,7 +83,7 @@ func (l *Learned) Learn(user, password string, secure bool, now time.Time) (a *A
 	if l.accounts == nil {
 		l.accounts = make(map[string]*Account)
 	}
-	a = &Account{User: user, password: &password, turn: make(chan struct{}, 1)}
+	a = &Account{User: user, Clear: clear, password: &password, turn: make(chan struct{}, 1)}
 	a.prove(secure, now)
 	l.accounts[user] = a
 	return a, true

@@ -25,7 +25,7 @@ func newLearned(busy ...string) *pool.Learned {
 // TestLearnedLife requires that a password admits clients for Life after a login by it, with connections of the kind of that login.
 func TestLearnedLife(t *testing.T) {
 	l, start := newLearned("busy"), time.Unix(1e9, 0)
-	a, added := l.Learn("app", "secret", true, start)
+	a, added := l.Learn("app", "secret", false, true, start)
 	if !added || a.Password() != "secret" {
 		t.Fatalf("%v, %v", a, added)
 	}
@@ -39,14 +39,14 @@ func TestLearnedLife(t *testing.T) {
 	if !admits(false, time.Hour) || admits(true, time.Hour) {
 		t.Error("want another hour without TLS, not with TLS")
 	}
-	if b, again := l.Learn("app", "secret", true, start.Add(time.Hour)); b != a || again || !admits(true, 2*time.Hour-1) {
+	if b, again := l.Learn("app", "secret", false, true, start.Add(time.Hour)); b != a || again || !admits(true, 2*time.Hour-1) {
 		t.Error("the same password is another account")
 	}
 	l.Doubt(a, true)
 	if admits(true, time.Hour) || !admits(false, time.Hour) {
 		t.Error("want a doubt about TLS only")
 	}
-	busy, _ := l.Learn("busy", "secret", true, start)
+	busy, _ := l.Learn("busy", "secret", false, true, start)
 	l.Expire(start.Add(90*time.Minute - 1))
 	if a.Forgotten() {
 		t.Error("an account is forgotten before its time")
@@ -69,8 +69,8 @@ func TestLearnedLife(t *testing.T) {
 // TestLearnedReplaced requires another password to take the place of the first, and a forgotten account to stay forgotten.
 func TestLearnedReplaced(t *testing.T) {
 	l, now := newLearned(), time.Unix(1e9, 0)
-	a, _ := l.Learn("app", "old", true, now)
-	b, _ := l.Learn("app", "new", true, now)
+	a, _ := l.Learn("app", "old", false, true, now)
+	b, _ := l.Learn("app", "new", false, true, now)
 	if !a.Forgotten() || b.Forgotten() || l.Of("app") != b {
 		t.Error("want the new account alone")
 	}
@@ -93,7 +93,7 @@ func TestLearnedBound(t *testing.T) {
 	const most = 1000
 	l, now := newLearned("user0", "user1"), time.Unix(1e9, 0)
 	for i := range 10_000 {
-		l.Learn(fmt.Sprint("user", i), "secret", true, now.Add(time.Duration(i)))
+		l.Learn(fmt.Sprint("user", i), "secret", false, true, now.Add(time.Duration(i)))
 	}
 	if n := l.Len(); n != most {
 		t.Errorf("%d accounts, want %d", n, most)
@@ -103,12 +103,12 @@ func TestLearnedBound(t *testing.T) {
 			t.Errorf("%s is known: %v", user, got)
 		}
 	}
-	if a, _ := l.Learn("long", strings.Repeat("x", 513), true, now); a != nil {
+	if a, _ := l.Learn("long", strings.Repeat("x", 513), false, true, now); a != nil {
 		t.Error("a password of 513 bytes was learned")
 	}
 	full := &pool.Learned{Life: time.Hour, InUse: func(string) bool { return true }}
 	for i := range most + 1 {
-		if a, _ := full.Learn(fmt.Sprint("user", i), "secret", true, now); (a == nil) != (i == most) {
+		if a, _ := full.Learn(fmt.Sprint("user", i), "secret", false, true, now); (a == nil) != (i == most) {
 			t.Fatalf("user %d: %v", i, a)
 		}
 	}
@@ -117,7 +117,7 @@ func TestLearnedBound(t *testing.T) {
 // TestLearnedIsSecret prints accounts.
 func TestLearnedIsSecret(t *testing.T) {
 	l := newLearned()
-	a, _ := l.Learn("app", "hunter2", true, time.Unix(1e9, 0))
+	a, _ := l.Learn("app", "hunter2", false, true, time.Unix(1e9, 0))
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 		for _, v := range []any{l, a, struct{ a *pool.Account }{a}, []*pool.Account{a}} {
 			if s := fmt.Sprintf(verb, v); strings.Contains(s, "hunter2") || strings.Contains(s, fmt.Sprintf("%x", "hunter2")) {
@@ -128,7 +128,7 @@ func TestLearnedIsSecret(t *testing.T) {
 }
 
 func TestTurn(t *testing.T) {
-	a, _ := newLearned().Learn("app", "secret", true, time.Unix(1e9, 0))
+	a, _ := newLearned().Learn("app", "secret", false, true, time.Unix(1e9, 0))
 	done, err := a.Turn(t.Context())
 	if err != nil {
 		t.Fatal(err)
