@@ -2,10 +2,13 @@ package netloop
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -232,8 +235,8 @@ func TestResumeReader(t *testing.T) {
 	must(t, g.Go(func(self *Task) {
 		defer close(done)
 		reader.Resume()
-		if len(self.loop.queue) != 0 || reader.state != waiting {
-			t.Errorf("%d tasks have their turn", len(self.loop.queue))
+		if len(self.loop.queue) != 0 || reader.state != waiting || len(self.loop.timers) != 0 {
+			t.Errorf("%d tasks have their turn, %d wait for a time", len(self.loop.queue), len(self.loop.timers))
 		}
 	}, noHangup))
 	testwait.Receive(t, "the task", done)
@@ -382,4 +385,210 @@ func TestGoAmongFails(t *testing.T) {
 	}
 	fine.Close()
 	pipe.Close()
+}
+
+// TestEndsWithinLetter has tasks end by runtime.Goexit when they start, and after Block, Pause and a deadline, and a visit of Inspect panic: each
+// happens once, and the loop delivers what follows.
+func TestEndsWithinLetter(t *testing.T) {
+	var panics atomic.Int32
+	g, err := New(Options{Loops: 1, Panic: func(v any, _ []byte) {
+		if v != "of a visit" {
+			t.Errorf("panic: %v", v)
+		}
+		panics.Add(1)
+	}})
+	must(t, err)
+	if g.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	closeGroup(t, g)
+	next := func(after string) {
+		t.Helper()
+		ran := make(chan struct{})
+		must(t, g.Go(func(*Task) { close(ran) }, noHangup))
+		testwait.Receive(t, "the next task after "+after, ran)
+	}
+	for name, end := range map[string]func(*Task){
+		"start": func(*Task) {}, "Yield": (*Task).Yield, "Block": func(task *Task) { task.Block(func() {}) }, "Pause": func(task *Task) { go task.Wake(); task.Pause(time.Time{}) },
+		"a time": func(task *Task) { task.Pause(time.Now().Add(time.Millisecond)) },
+	} {
+		var runs atomic.Int32
+		ended := make(chan struct{})
+		must(t, g.Go(func(task *Task) {
+			defer func() {
+				if runs.Add(1) == 1 {
+					close(ended)
+				}
+			}()
+			end(task)
+			runtime.Goexit()
+		}, noHangup))
+		testwait.Receive(t, "the task", ended)
+		next(name)
+		next(name)
+		if n := runs.Load(); n != 1 {
+			t.Errorf("%s: the task ran %d times", name, n)
+		}
+	}
+	paused := make(chan *Task, 1)
+	must(t, g.Go(func(task *Task) { paused <- task; task.Pause(time.Time{}) }, noHangup))
+	task := testwait.Receive(t, "the task", paused)
+	visits := 0
+	g.Inspect([]*Task{task, task}, func(int, Suspension) {
+		visits++
+		panic("of a visit")
+	})
+	next("Inspect")
+	if visits != 1 || panics.Load() != 1 {
+		t.Errorf("%d visits, %d panics are reported", visits, panics.Load())
+	}
+	task.Wake()
+}
+
+// TestNotWatched has a connection that the loop cannot watch: each call reports that and none waits.
+func TestNotWatched(t *testing.T) {
+	g := newGroup(t, 1)
+	if g.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	c, _ := pair(t)
+	f, err := os.CreateTemp(t.TempDir(), "")
+	must(t, err)
+	defer f.Close()
+	done := make(chan struct{})
+	must(t, g.Go(func(task *Task) {
+		defer close(done)
+		if err := c.takeOver(task); err != nil {
+			t.Error(err)
+			return
+		}
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // epoll refuses files
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := closeDescriptor(c.fd); err != nil {
+			t.Error(err)
+		}
+		c.fd = int32(fd)
+		task.loop.register(c)
+		c.AwaitRead()
+		if _, err := c.Read(make([]byte, 1)); err != unix.EPERM { //nolint:errorlint // the error itself
+			t.Errorf("Read: %v", err)
+		}
+		if _, err := c.Write([]byte("x")); err != unix.EPERM { //nolint:errorlint // likewise
+			t.Errorf("Write: %v", err)
+		}
+		if !c.Ready() || c.Silent() || c.WriteNow([]byte("x")) != 0 {
+			t.Errorf("ready %t, silent %t", c.Ready(), c.Silent())
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}, noHangup))
+	testwait.Receive(t, "the task", done)
+}
+
+// A brokenConn has a descriptor that cannot be used.
+type brokenConn struct {
+	net.Conn
+	raw syscall.RawConn
+	err error
+}
+
+func (b *brokenConn) SyscallConn() (syscall.RawConn, error) { return b.raw, b.err }
+
+// A badDescriptor is the descriptor -1.
+type badDescriptor struct {
+	syscall.RawConn
+	err error
+}
+
+func (b badDescriptor) Control(f func(uintptr)) error {
+	f(^uintptr(0))
+	return b.err
+}
+
+// TestTakeDescriptorFails has connections without a descriptor, and those whose descriptor cannot be had or duplicated: none is moved to a loop.
+func TestTakeDescriptorFails(t *testing.T) {
+	fails := errors.New("it fails")
+	one, _ := net.Pipe()
+	defer one.Close()
+	for name, c := range map[string]struct {
+		conn net.Conn
+		want error
+	}{
+		"none":          {one, errNoDescriptor},
+		"not to be had": {&brokenConn{Conn: one, err: fails}, fails},
+		"no control":    {&brokenConn{Conn: one, raw: badDescriptor{err: fails}}, fails},
+		"no duplicate":  {&brokenConn{Conn: one, raw: badDescriptor{}}, unix.EBADF},
+	} {
+		conn := NewConn(c.conn)
+		if err := conn.takeOver(new(Task)); !errors.Is(err, c.want) || conn.task != nil || conn.inner == nil || conn.fd != -1 {
+			t.Errorf("%s: %v, %+v", name, err, conn.task)
+		}
+	}
+}
+
+// TestDetachDescriptors counts descriptors: Detach and Attach leave none open, also if the connection cannot be returned to the runtime.
+func TestDetachDescriptors(t *testing.T) {
+	g := newGroup(t, 1)
+	if g.Loops() == 0 {
+		t.Skip("no loops on this platform")
+	}
+	c, _ := pair(t)
+	lost, _ := pair(t)
+	f, err := os.CreateTemp(t.TempDir(), "")
+	must(t, err)
+	defer f.Close()
+	done := make(chan struct{})
+	must(t, g.Go(func(task *Task) {
+		defer close(done)
+		socket, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", c.fd))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		expect := func(file string, want int) {
+			t.Helper()
+			got := 0
+			list, _ := os.ReadDir("/proc/self/fd")
+			for _, e := range list {
+				if is, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && is == file {
+					got++
+				}
+			}
+			if got != want {
+				t.Errorf("%d descriptors of %s, want %d", got, file, want)
+			}
+		}
+		for range 3 {
+			if err := c.Detach(); err != nil {
+				t.Error(err)
+			}
+			expect(socket, 1)
+			if err := task.Attach(c); err != nil {
+				t.Error(err)
+			}
+			expect(socket, 1)
+		}
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // no socket
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := closeDescriptor(lost.fd); err != nil {
+			t.Error(err)
+		}
+		lost.fd = int32(fd)
+		if err := lost.Detach(); err == nil || lost.inner != nil {
+			t.Errorf("no socket: %v", err)
+		}
+		expect(f.Name(), 1)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		expect(socket, 0)
+	}, noHangup, c, lost))
+	testwait.Receive(t, "the task", done)
 }

@@ -387,3 +387,35 @@ func TestTurnsOfLane(t *testing.T) {
 		}
 	}
 }
+
+// TestReserveMeanwhile returns bytes of a quota while it grows for a reservation: both are counted.
+func TestReserveMeanwhile(t *testing.T) {
+	var meanwhile func()
+	g := NewGate(GateOptions{Bytes: 8 << 20, PerQuery: 4 << 20, Limits: func(string) KeyLimits {
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+		}
+		return KeyLimits{}
+	}})
+	q, err := g.AdmitFor(t.Context(), AdmitOptions{First: growStep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Reserve(Chunks, growStep); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile = func() { q.Return(Chunks, 100) }
+	if err := q.Reserve(Series, 1); err != nil || meanwhile != nil {
+		t.Fatal(err)
+	}
+	if want := int64(growStep - 100 + 1); q.Used() != want || q.UsedFor(Series) != 1 || q.UsedFor(Chunks) != growStep-100 || g.Stats().Held != want {
+		t.Errorf("%d used, %d for series, %d reserved", q.Used(), q.UsedFor(Series), g.Stats().Held)
+	}
+	q.Return(Chunks, growStep-100)
+	q.Return(Series, 1)
+	q.Close()
+	if s := g.Stats(); s.Misused != 0 || s.Held != 0 || g.main.free != 8<<20 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -405,6 +405,15 @@ func TestRegistry(t *testing.T) {
 	if err := r.Register(one); err == nil || len(r.Collectors()) != 1 || testutil.CollectAndCount(r) != 1 {
 		t.Errorf("%v, %d collectors", err, len(r.Collectors()))
 	}
+	log, err := querylog.New(querylog.Options{})
+	must(t, err)
+	defer func() { must(t, log.Close(t.Context())) }()
+	for name, c := range map[string]prometheus.Collector{"query log": NewQueryLogCollector(log), "data directory": (*DataDir)(nil)} {
+		must(t, r.Register(c))
+		if err := r.Register(c); err == nil {
+			t.Errorf("%s: its metrics are registered twice", name)
+		}
+	}
 	defer func() {
 		if recover() == nil {
 			t.Error("a second one with the name is registered")
