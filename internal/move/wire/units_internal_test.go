@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/mysql/rowpb"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // TestMillis has durations of messages, which may be any number.
@@ -39,6 +40,7 @@ func TestReadOptionsOf(t *testing.T) {
 		"a condition on the last":      {&rowpb.ReadRequest{Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 1, ShardIndex: 1, ShardCount: 2}}}}, 0, false},
 		"a condition after the last":   {&rowpb.ReadRequest{Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 2, ShardIndex: 1, ShardCount: 2}}}}, 0, true},
 		"a shard that does not exist":  {&rowpb.ReadRequest{Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 1, ShardIndex: 3, ShardCount: 2}}}}, 0, true},
+		"an unknown comparison":        {&rowpb.ReadRequest{Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Compare: uint32(rowstream.Temporal) + 1}}}}, 0, true},
 		"a shard before the first one": {&rowpb.ReadRequest{Plan: &rowpb.Plan{Where: []*rowpb.Condition{{Column: 1, ShardIndex: 0, ShardCount: 2}}}}, 0, true},
 	} {
 		o, err := readOptionsOf(tt.m, 2)
@@ -60,6 +62,28 @@ func TestShrink(t *testing.T) {
 		}
 		if p.message.Rows != nil || cap(p.rows) != kept || cap(p.packed) != kept || cap(p.message.Layout) != kept {
 			t.Errorf("%d bytes, of which 8 may be kept: %d, %d and %d are", size, cap(p.rows), cap(p.packed), cap(p.message.Layout))
+		}
+	}
+}
+
+// TestKeptRoom has the memory of messages received kept up to a bound.
+func TestKeptRoom(t *testing.T) {
+	for _, size := range []int{8, 9} {
+		kept := 0
+		if size == 8 {
+			kept = 8
+		}
+		buffer := func() []byte { return make([]byte, 3, size) }
+		r := &remoteReader{room: buffer()}
+		r.message.Bytes, r.message.Rows, r.message.Unpacked, r.batch.Bytes = buffer(), 3, 9, buffer()
+		if r.reset(8); cap(r.message.Bytes) != kept || len(r.message.Bytes) != 0 || cap(r.room) != kept || r.batch.Bytes != nil || r.message.Rows != 0 || r.message.Unpacked != 0 {
+			t.Errorf("a reader's %d bytes, of which 8 may be kept: %d and %d are", size, cap(r.message.Bytes), cap(r.room))
+		}
+		c := &changeRoom{unpacked: buffer()}
+		c.message.Rows, c.message.Layout, c.message.Upto, c.message.Skip, c.message.Idle = buffer(), buffer(), "x", 3, true
+		c.reset(8)
+		if m := &c.message; cap(m.Rows) != kept || cap(m.Layout) != kept || cap(c.unpacked) != kept || len(m.Rows)+len(m.Layout) != 0 || m.Upto != "" || m.Skip != 0 || m.Idle {
+			t.Errorf("%d bytes of changes, of which 8 may be kept: %d, %d and %d are", size, cap(m.Rows), cap(m.Layout), cap(c.unpacked))
 		}
 	}
 }
