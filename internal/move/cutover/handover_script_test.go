@@ -11,6 +11,7 @@ import (
 
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/testscript"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -104,6 +105,7 @@ func TestNonePrepared(t *testing.T) {
 func TestEndWriters(t *testing.T) {
 	const list = "SELECT trx_mysql_thread_id"
 	none, orphan := []string{}, []string{"0"}
+	var all sync.WaitGroup
 	lists := func(n int, of []string, more ...any) []any {
 		all := make([]any, 0, n+len(more))
 		for range n {
@@ -127,15 +129,15 @@ func TestEndWriters(t *testing.T) {
 		"internal ones":              {slices.Concat(lists(maxOrphaned-1, orphan, []string{"9"}), lists(1, []string{"0", "8"}, none)), nil, "", "9 8"},
 		"the list is refused":        {[]any{mysqlwire.Errno(1227)}, nil, "refused", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel() // they wait
-			s := &mysqlScript{responses: map[string][]any{list: c.lists}}
-			if c.kill != nil {
-				s.responses["KILL"] = []any{c.kill}
-			}
-			err := endWriters(t.Context(), s.connect(t))
+		s := &mysqlScript{responses: map[string][]any{list: c.lists}}
+		if c.kill != nil {
+			s.responses["KILL"] = []any{c.kill}
+		}
+		client := s.connect(t)
+		all.Go(func() { // they wait
+			err := endWriters(t.Context(), client)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
+				t.Errorf("%s: %v, want %q", name, err, c.want)
 			}
 			var kills []string
 			for _, sql := range s.seen {
@@ -144,10 +146,11 @@ func TestEndWriters(t *testing.T) {
 				}
 			}
 			if got := strings.Join(kills, " "); got != c.kills {
-				t.Errorf("killed %s, want %s", got, c.kills)
+				t.Errorf("%s: killed %s, want %s", name, got, c.kills)
 			}
 		})
 	}
+	testwait.Group(t, "the lists", &all)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := endWriters(ended, nil); !errors.Is(err, context.Canceled) {
