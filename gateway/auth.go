@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"fmt"
@@ -22,8 +23,9 @@ const pluginSHA2 = "caching_sha2_password"
 // clear text on the other.
 type authentication struct {
 	*login
-	plugin      string
-	changesUser bool // for COM_CHANGE_USER
+	plugin      string // of the backend
+	method      string // by which the client responds
+	changesUser bool   // for COM_CHANGE_USER
 
 	pending   bool // the backend waits for a client packet
 	undecided bool // the backend had not decided the login at its deadline
@@ -151,9 +153,12 @@ func (a *authentication) round(p []byte) error {
 		if err := a.startMethod(string(next.Plugin), next.Data); err != nil {
 			return err
 		}
-	case mysqlwire.MarkAuthMore:
+	default:
+		if err := a.checkMore(p); err != nil {
+			return err
+		}
 		// Clients differ in how much of a status packet they read, so all of its forms count.
-		if a.plugin != pluginSHA2 || len(p) < 2 {
+		if p[0] != mysqlwire.MarkAuthMore || a.plugin != pluginSHA2 || len(p) < 2 {
 			break
 		}
 		full = p[1] == mysqlwire.SHA2FullAuth
@@ -241,9 +246,29 @@ func (a *authentication) startMethod(plugin string, challenge []byte) error {
 			a.queriesMethod = false
 		}
 	}
-	a.plugin, a.scramble, a.password = plugin, nil, nil
+	a.plugin, a.method, a.scramble, a.password = plugin, plugin, nil, nil
 	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
 	return a.checkClearMethod(plugin, a.backend.IsTLS())
+}
+
+// checkMore refuses a packet of the backend that is no step of the client's method if exactly one of the two connections uses
+// TLS: some clients respond with their password to any packet that they do not expect.
+func (a *authentication) checkMore(p []byte) error {
+	if a.clientSecure() == a.backend.IsTLS() {
+		return nil
+	}
+	switch a.method {
+	case pluginSHA2:
+		if a.plugin == pluginSHA2 && len(p) > 1 && p[0] == mysqlwire.MarkAuthMore &&
+			(p[1] == mysqlwire.SHA2FullAuth || p[1] == mysqlwire.SHA2FastOK && len(p) == 2) {
+			return nil
+		}
+	case "", mysqlconn.PluginNative, oldPassword, "client_ed25519": // the response is the only one
+	default:
+		return a.checkClearMethod(a.method, a.backend.IsTLS())
+	}
+	return a.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
+		"Tare does not pass a packet of its backend to the client that is no step of the method %s, since the client could respond with its password in clear", cmp.Or(a.method, mysqlconn.PluginNative))})
 }
 
 // readClient reads the client's next authentication packet.

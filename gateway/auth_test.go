@@ -357,6 +357,16 @@ func TestClearPasswords(t *testing.T) {
 		{"full authentication with a long status", "mysql_native_password", nil, [][]byte{
 			switchTo("caching_sha2_password"), {mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth, 0}, {mysqlwire.MarkAuthMore, 'n', 'o'},
 		}, ""},
+
+		// Clients take such packets for a request of the password.
+		{"a key that was not requested", "caching_sha2_password", []byte("a scramble of thirty-two bytes.."), [][]byte{[]byte("\x01-----BEGIN PUBLIC KEY-----")}, ""},
+		{"full authentication without its mark", "caching_sha2_password", []byte("a scramble of thirty-two bytes.."), [][]byte{{mysqlwire.SHA2FullAuth}}, ""},
+		{"fast authentication with a tail", "caching_sha2_password", nil, [][]byte{
+			switchTo("caching_sha2_password"), {mysqlwire.MarkAuthMore, mysqlwire.SHA2FastOK, 0}, {mysqlwire.MarkAuthMore, 'n', 'o'},
+		}, ""},
+		{"full authentication by another method", "mysql_native_password", []byte("scramble of 20 bytes"), [][]byte{{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}}, ""},
+		{"full authentication before a method", "client_ed25519", nil, [][]byte{{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}}, ""},
+		{"a request to a method in clear", "mysql_clear_password", nil, [][]byte{{mysqlwire.MarkAuthMore, 'n', 'o'}}, "mysql_clear_password"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			back := startWiretap(t, testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
@@ -416,6 +426,33 @@ func TestClearPasswordOnChangeUser(t *testing.T) {
 				t.Errorf("the backend's leg shows the password, or nothing: %q", sent)
 			}
 		})
+	}
+}
+
+// TestClearPasswordsBesideAPool has a backend request the password of a client with TLS that does not share connections, whose
+// method the gateway does not know yet.
+func TestClearPasswordsBesideAPool(t *testing.T) {
+	for _, request := range []string{"\x01\x04", "\x04", "\x01-----BEGIN PUBLIC KEY-----", "\x01\x03x"} {
+		back := startWiretap(t, testscript.Start(t, func(_ int, b *mysqlconn.Conn) {
+			if b.WriteMessage(testscript.Greeting()) != nil {
+				return
+			}
+			if _, err := b.ReadMessage(1 << 16); err == nil {
+				asks(b, []byte(request))
+			}
+		}))
+		g := startGateway(t, back.addr, func(o *gateway.Options) {
+			o.Backend.TLS = mysqlconn.TLSDisabled
+			o.Pool = &gateway.PoolOptions{Max: 1, Password: func(string) (string, bool) { return "", false }}
+			o.DrainTimeout = 100 * time.Millisecond
+		})
+		_, err := dialObedient(t, g.addr, "caching_sha2_password", []byte("a scramble of thirty-two bytes.."))
+		if _, ok := testscript.ServerError(err); !ok {
+			t.Errorf("%q: got %v, want a refusal", request, err)
+		}
+		if sent, received := back.take(); bytes.Contains(sent, []byte(secret)) || len(received) == 0 {
+			t.Errorf("%q: the backend's leg shows the password, or nothing: %q", request, sent)
+		}
 	}
 }
 

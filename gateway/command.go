@@ -198,7 +198,7 @@ func (s *session) changeUser() error {
 		return err
 	}
 	// The challenge is the most recent one, unless the backend switches the method.
-	a := authentication{login: &l, plugin: string(plugin), changesUser: true}
+	a := authentication{login: &l, plugin: string(plugin), method: string(plugin), changesUser: true}
 	err := a.run()
 	switch {
 	case errors.Is(err, errDenied):

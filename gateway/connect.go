@@ -152,7 +152,7 @@ func (l *login) logInBackend() error {
 	if err := l.refuseMiscounted(); err != nil {
 		return err
 	}
-	a := authentication{login: l, plugin: unknownMethod}
+	a := authentication{login: l, plugin: unknownMethod, method: string(l.response.AuthPlugin)}
 	out := l.response
 	if !l.caps.Has(mysqlwire.CapPluginAuth) {
 		if err := l.addAuthMethod(&out); err != nil {
@@ -236,7 +236,7 @@ func (l *login) challenge(a *authentication) (method string, response []byte, er
 		return unknownMethod, nil, nil // the greeting's challenge fits these two methods only
 	}
 	sw := mysqlwire.AuthSwitchRequest{Plugin: []byte(method), Data: append(bytes.Clone(l.hello.AuthData), 0)}
-	a.plugin = method
+	a.plugin, a.method = method, method
 	a.salt = append(a.salt[:0], l.hello.AuthData...)
 	if err := l.client.WriteMessage(sw.AppendTo(nil)); err != nil {
 		return "", nil, l.clientDisconnected(err)

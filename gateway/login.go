@@ -32,6 +32,8 @@ type identity struct {
 	salt      []byte               // the challenge of the last login
 	entered   bool                 // counted in Server.users
 	pre41     bool                 // the client speaks the protocol from before MySQL 4.1
+
+	wrongPasswords uint8 // of a session that shares connections
 }
 
 // A login takes a session from an accepted socket to the first command. It connects to the backend, relays its

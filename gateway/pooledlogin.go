@@ -146,6 +146,9 @@ func proves(plugin, password string, challenge, response []byte) bool {
 	return subtle.ConstantTimeCompare(want, response) == 1
 }
 
+// maxWrongPasswords bounds those of COM_CHANGE_USER in a session, as MariaDB does, which keeps the session.
+const maxWrongPasswords = 3
+
 // denied refuses a client with a wrong password.
 func (l *login) denied(response []byte) error {
 	using := "YES"
@@ -153,6 +156,7 @@ func (l *login) denied(response []byte) error {
 		using = "NO"
 	}
 	l.srv.metrics.poolDenied.Add(1)
+	l.wrongPasswords++
 	if l.learned { // and maybe changed
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
 			"Access denied for user '%s'@'%s': connect again, so that the server checks the password", l.modes.user, l.remote.Addr())})
@@ -191,6 +195,9 @@ func (s *session) changeShared() error {
 	var u mysqlwire.ChangeUser
 	if err := u.Decode(s.msg.body, s.caps); err != nil {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
+	}
+	if s.wrongPasswords >= maxWrongPasswords {
+		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf("Unknown command: Tare changes no user after %d wrong passwords: connect again", maxWrongPasswords))
 	}
 	user, schema := userName(u.User), schemaName(u.Database)
 	password, ok := s.srv.opts.Pool.listed(user)

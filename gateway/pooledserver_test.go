@@ -335,3 +335,24 @@ func TestPooledMethods(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedChangeUserGuesses sends wrong passwords in one session: servers check at most three, and no right one afterwards.
+func TestSharedChangeUserGuesses(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		c := dialPooled(t, startPooled(t, s, 1, nil).addr, "", nil)
+		checked := 0
+		for {
+			err := changeSharedUser(c, testmysql.RootUser, "wrong", "", 45)
+			refused, ok := errors.AsType[*mysqlconn.ServerError](err)
+			if !ok || refused.Number != mysqlwire.ErrnoAccessDenied {
+				break
+			}
+			if checked++; checked > 3 {
+				t.Fatal("it checks more")
+			}
+		}
+		if err := changeSharedUser(c, testmysql.RootUser, testmysql.Password, "", 45); checked == 0 || err == nil {
+			t.Errorf("after %d wrong passwords: %v", checked, err)
+		}
+	})
+}

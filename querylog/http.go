@@ -108,15 +108,17 @@ func parseStreamQuery(v url.Values, fields []string) (q streamQuery, err error) 
 			}
 		case "for":
 			q.limited = true
-			if q.during, err = time.ParseDuration(s); err == nil && q.during < 0 {
-				err = fmt.Errorf("%s is negative", s)
+			if q.during, err = time.ParseDuration(s); err != nil || q.during < 0 {
+				err = fmt.Errorf("want a duration such as 30s, not %.40q", s)
 			}
 		case "limit":
-			if q.lines, err = strconv.Atoi(s); err == nil && q.lines < 1 {
-				err = fmt.Errorf("%d lines: want at least 1", q.lines)
+			if q.lines, err = strconv.Atoi(s); err != nil || q.lines < 1 {
+				err = fmt.Errorf("want a number of lines from 1, not %.40q", s)
 			}
 		case "history":
-			q.history, err = strconv.ParseBool(s)
+			if q.history, err = strconv.ParseBool(s); err != nil {
+				err = fmt.Errorf("want true or false, not %.40q", s)
+			}
 		}
 		if err != nil {
 			return q, fmt.Errorf("parameter %s: %w", name, err)
