@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -129,5 +133,16 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 				fill(r, v.Field(i), depth)
 			}
 		}
+	}
+}
+
+// TestPageFails renders a page that fails: the response is an error, and the log has the reason.
+func TestPageFails(t *testing.T) {
+	var log bytes.Buffer
+	d := &renderer{title: "x", log: slog.New(slog.NewTextHandler(&log, nil))}
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/x", nil)
+	d.render(w, r, &page{path: "/x", title: "X", template: "live", fixed: true}, &view{}, &problem{}, http.StatusOK)
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "<") || !strings.Contains(log.String(), "page live: data of type *web.problem") {
+		t.Errorf("%d %s\n%s", w.Code, w.Body, log.String())
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/taredb/tare/internal/history/explain"
 	"github.com/taredb/tare/internal/history/markers"
 	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/history/statements"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/store/storegateway"
@@ -34,7 +35,7 @@ var (
 	longValue = regexp.MustCompile(`="[^"]{100,}"|\[[-0-9.,e]{100,}\]`)
 	lineStart = regexp.MustCompile(`<(?:tr|p|h\d|li|dt|div|section|figure|figcaption|svg|path|rect|form|nav|a|option|text|tspan|title|desc)\b|,"`)
 	plotAxis  = regexp.MustCompile(`(?s)<div class="(?:up|across)" aria-hidden="true">.*?</div>`)
-	ofProcess = regexp.MustCompile(`process \d+|"pid":\d+|of [\d.]+ MiB at`)
+	ofProcess = regexp.MustCompile(`process \d+|"pid":\d+|<dd>[^<]*<small>of [\d.]+ .iB at`)
 )
 
 // pageLines returns the main part of a page in lines. Long attributes and tables of charts are shortened to their sum.
@@ -135,7 +136,8 @@ func TestPageContents(t *testing.T) {
 		"empty":      {partOptions(false), []string{"/", "/plans", "/series", "/copies", "/store"}},
 		"progress":   {progress, []string{"/", "/api/v1/progress"}},
 		"idle":       {only(func(o *Options) { o.Progress = func() Progress { return Progress{Status: telemetry.IdleStatus()} } }), []string{"/"}},
-		"store":      {only(func(o *Options) { o.Store = func() storegateway.StatusPage { return manyBlocks(25) } }), []string{"/", "/?tenant=a", "/?page=1"}},
+		"counters":   {statement(func(o *Options) { o.Statements = countersOnly{&fakeStatements{rows: 2}} }), []string{"/", "/queries", "/query" + digest}},
+		"store":      {only(func(o *Options) { o.Store = func() storegateway.StatusPage { return budgeted(manyBlocks(25)) } }), []string{"/", "/?tenant=a", "/?page=1"}},
 		"frontend":   {only(func(o *Options) { o.Frontend = func(bool) frontend.Overview { return asked } }), []string{"/"}},
 		"rows": {only(func(o *Options) {
 			o.Rows = func() wire.ServiceStats {
@@ -162,6 +164,34 @@ func TestPageContents(t *testing.T) {
 			comparePages(t, name, o, []string{"/", "/queries", "/query" + of, "/incident" + of, "/api/v1/incidents" + of})
 		}
 	}
+}
+
+// countersOnly has no history: its values are those of counters since an hour.
+type countersOnly struct{ *fakeStatements }
+
+func (f countersOnly) Top(ctx context.Context, q statements.TopQuery) (*statements.Top, error) {
+	top, err := f.fakeStatements.Top(ctx, q)
+	if err == nil {
+		top.Source, top.NoComparison, top.Notes = statements.SourceCounters, "there is nothing before", []string{"a note"}
+	}
+	return top, err
+}
+
+func (f countersOnly) Statement(ctx context.Context, q statements.StatementQuery) (*statements.Statement, error) {
+	st, err := f.fakeStatements.Statement(ctx, q)
+	if err == nil {
+		st.Source = statements.SourceCounters
+	}
+	return st, err
+}
+
+// budgeted returns a status with budgets in use, and a sync that fails since a minute.
+func budgeted(p storegateway.StatusPage) storegateway.StatusPage {
+	at := time.Date(2026, 1, 31, 2, 59, 0, 0, time.UTC)
+	p.Budgets.Cache.Hits, p.Budgets.Cache.Misses = 3, 1
+	p.Budgets.Slabs.Calls, p.Budgets.Slabs.Made = 10, 4
+	p.Sync.Failing, p.Sync.Last, p.Sync.LastGood, p.Sync.Error = &at, at.Add(30*time.Second), at.Add(-time.Minute), "list: it fails"
+	return p
 }
 
 // comparePages compares pages with a file of testdata.
