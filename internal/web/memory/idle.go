@@ -18,7 +18,8 @@ type Returner struct {
 	after    time.Duration
 	activity func() uint64
 	log      *slog.Logger
-	free     func() // debug.FreeOSMemory, except in tests
+	free     func()       // debug.FreeOSMemory, except in tests
+	released func() int64 // likewise released
 
 	returns, returned, nanos atomic.Uint64 // number of returns, bytes, and their duration
 
@@ -29,7 +30,7 @@ type Returner struct {
 func NewReturner(after time.Duration, activity func() uint64, log *slog.Logger) *Returner {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &Returner{
-		after: after, activity: activity, log: log, free: debug.FreeOSMemory,
+		after: after, activity: activity, log: log, free: debug.FreeOSMemory, released: released,
 		returnsDesc:  desc("tare_idle_memory_returns_total", "Idle periods after which memory was returned to the system (option return-idle-memory)."),
 		returnedDesc: desc("tare_idle_memory_returned_bytes_total", "Bytes returned to the system after idle periods."),
 		secondsDesc:  desc("tare_idle_memory_return_seconds_total", "Time spent returning memory, collections included."),
@@ -64,10 +65,10 @@ func (r *Returner) Run(ctx context.Context) error {
 
 // giveBack returns memory, and measures the cost and the result.
 func (r *Returner) giveBack() {
-	before, begin := released(), time.Now()
+	before, begin := r.released(), time.Now()
 	r.free()
 	took := time.Since(begin)
-	bytes := max(released()-before, 0)
+	bytes := max(r.released()-before, 0)
 	r.returns.Add(1)
 	r.returned.Add(uint64(bytes))
 	r.nanos.Add(uint64(took))
