@@ -38,19 +38,16 @@ type guardedStream struct {
 
 // guard returns the stream with a time limit per message.
 func (a *API) guard(stream grpc.ServerStream) *guardedStream {
-	g := &guardedStream{ServerStream: stream, api: a}
-	cancel, ok := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc)
-	if ok {
-		g.timer = time.AfterFunc(a.options.WriteTimeout, func() { cancel(errSlowClient) })
-		g.timer.Stop()
-	}
+	cancel := stream.Context().Value(cancelKey{}).(context.CancelCauseFunc) // by API.limit
+	g := &guardedStream{ServerStream: stream, api: a, timer: time.AfterFunc(a.options.WriteTimeout, func() { cancel(errSlowClient) })}
+	g.timer.Stop()
 	return g
 }
 
 // wait blocks until done has a value or the stream's context is done, at most for Options.WriteTimeout.
 func wait(stream grpc.ServerStream, done <-chan struct{}) error {
 	g, ok := stream.(*guardedStream)
-	if ok && g.timer != nil {
+	if ok {
 		g.timer.Reset(g.api.options.WriteTimeout)
 		defer g.timer.Stop()
 	}
@@ -84,9 +81,6 @@ func (g *guardedStream) guardError(err error, why string) error {
 // RecvMsg implements grpc.ServerStream. It returns when the client has finished its request, which has one
 // message, and cancels the call of a client that leaves it incomplete.
 func (g *guardedStream) RecvMsg(m any) error {
-	if g.timer == nil {
-		return g.ServerStream.RecvMsg(m)
-	}
 	g.timer.Reset(g.api.options.WriteTimeout)
 	err := g.ServerStream.RecvMsg(m)
 	g.timer.Stop()
@@ -105,7 +99,7 @@ func (g *guardedStream) SendMsg(m any) error {
 // Options.WriteTimeout.
 func guarded(stream grpc.ServerStream, send func() error) error {
 	g, ok := stream.(*guardedStream)
-	if !ok || g.timer == nil {
+	if !ok {
 		return send()
 	}
 	g.timer.Reset(g.api.options.WriteTimeout)

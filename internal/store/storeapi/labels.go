@@ -11,52 +11,33 @@ import (
 	"github.com/taredb/tare/store/storegateway"
 )
 
-// LabelNames implements the StoreAPI. It returns the names of the labels, including external ones, of the
-// series that match all matchers.
-func (a *API) LabelNames(ctx context.Context, r *storepb.LabelNamesRequest) (response *storepb.LabelNamesResponse, err error) {
-	c := a.newCall(ctx, "LabelNames", r.GetStart(), r.GetEnd())
-	defer func() { err = c.finish(recover(), err) }()
-	return c.labelNames(ctx, r, unencoded)
-}
-
-// unencoded is the encode function for callers in this process.
-func unencoded(vtMessage) error { return nil }
-
-// labelNames calls encode with the response while the query is open.
-func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, encode func(vtMessage) error) (response *storepb.LabelNamesResponse, err error) {
+// labelNames finds the names of the labels, including external ones, of the series that match all matchers. It calls encode with the
+// response while the query is open.
+func (c *call) labelNames(ctx context.Context, r *storepb.LabelNamesRequest, encode func(vtMessage) error) error {
 	var hints storepb.LabelNamesRequestHints
-	err = c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "", func(names []string, missing blocksync.Missing) error {
-		response = &storepb.LabelNamesResponse{Names: names, Warnings: missing.Warnings()}
+	return c.values(ctx, r, &hints, namesRequestHints, hints.GetBlockMatchers, "", func(names []string, missing blocksync.Missing) error {
+		response := &storepb.LabelNamesResponse{Names: names, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
 			response.Hints = anyOf(&storepb.LabelNamesResponseHints{QueriedBlocks: c.queriedBlocks()}, namesResponseHints)
 		}
 		return encode(response)
 	})
-	return response, err
 }
 
-// LabelValues implements the StoreAPI. It returns the values of one label, which may be external, of the
-// series that match all matchers.
-func (a *API) LabelValues(ctx context.Context, r *storepb.LabelValuesRequest) (response *storepb.LabelValuesResponse, err error) {
-	c := a.newCall(ctx, "LabelValues", r.GetStart(), r.GetEnd())
-	defer func() { err = c.finish(recover(), err) }()
-	return c.labelValues(ctx, r, unencoded)
-}
-
-// labelValues calls encode with the response while the query is open.
-func (c *call) labelValues(ctx context.Context, r *storepb.LabelValuesRequest, encode func(vtMessage) error) (response *storepb.LabelValuesResponse, err error) {
+// labelValues finds the values of one label, which may be external, of the series that match all matchers. It calls encode with the
+// response while the query is open.
+func (c *call) labelValues(ctx context.Context, r *storepb.LabelValuesRequest, encode func(vtMessage) error) error {
 	if r.GetLabel() == "" {
-		return nil, badRequest("label name parameter cannot be empty")
+		return badRequest("label name parameter cannot be empty")
 	}
 	var hints storepb.LabelValuesRequestHints
-	err = c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel(), func(values []string, missing blocksync.Missing) error {
-		response = &storepb.LabelValuesResponse{Values: values, Warnings: missing.Warnings()}
+	return c.values(ctx, r, &hints, valuesRequestHints, hints.GetBlockMatchers, r.GetLabel(), func(values []string, missing blocksync.Missing) error {
+		response := &storepb.LabelValuesResponse{Values: values, Warnings: missing.Warnings()}
 		if r.GetHints() != nil {
 			response.Hints = anyOf(&storepb.LabelValuesResponseHints{QueriedBlocks: c.queriedBlocks()}, valuesResponseHints)
 		}
 		return encode(response)
 	})
-	return response, err
 }
 
 // A labelsRequest is the common part of requests for names and for values.

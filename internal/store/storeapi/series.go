@@ -16,16 +16,11 @@ import (
 	"github.com/taredb/tare/store/tsblock"
 )
 
-// Series implements the StoreAPI. It streams the series of all blocks in the time range, merged and sorted,
-// each with the complete chunks that overlap the range. It copies each chunk once and allocates per message,
-// not per series or chunk.
+// series streams the series of all blocks in the time range, merged and sorted, each with the complete chunks that overlap the range. It
+// copies each chunk once and allocates per message, not per series or chunk.
 //
 // Of blocks that have the same samples it reads the coarsest that max_resolution_window allows. Chunks of
 // downsampled blocks have the aggregates of the request. The hints step, range and query_hints change nothing.
-func (a *API) Series(r *storepb.SeriesRequest, stream storepb.Store_SeriesServer) error {
-	return a.series(r, a.guard(stream))
-}
-
 func (a *API) series(r *storepb.SeriesRequest, stream *guardedStream) (err error) {
 	c := a.newCall(stream.Context(), "Series", r.GetMinTime(), r.GetMaxTime())
 	defer func() { err = c.finish(recover(), err) }()

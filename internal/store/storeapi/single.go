@@ -105,7 +105,7 @@ func (a *API) sendLabelNames(stream *guardedStream) (err error) {
 	}
 	c := a.newCall(stream.Context(), "LabelNames", r.GetStart(), r.GetEnd())
 	defer func() { err = c.finish(recover(), err) }()
-	if _, err := c.labelNames(stream.Context(), &r, c.encodeFor(stream)); err != nil {
+	if err := c.labelNames(stream.Context(), &r, c.encodeFor(stream)); err != nil {
 		return err
 	}
 	return c.send(stream)
@@ -118,7 +118,7 @@ func (a *API) sendLabelValues(stream *guardedStream) (err error) {
 	}
 	c := a.newCall(stream.Context(), "LabelValues", r.GetStart(), r.GetEnd())
 	defer func() { err = c.finish(recover(), err) }()
-	if _, err := c.labelValues(stream.Context(), &r, c.encodeFor(stream)); err != nil {
+	if err := c.labelValues(stream.Context(), &r, c.encodeFor(stream)); err != nil {
 		return err
 	}
 	return c.send(stream)
