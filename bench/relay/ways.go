@@ -273,7 +273,10 @@ func (l *lab) startTare(ctx context.Context, by, addr string) (*way, error) {
 		if err := os.WriteFile(accounts, []byte(testmysql.AppUser+": "+testmysql.Password+"\n"), 0o600); err != nil {
 			return nil, err
 		}
-		args = append(args, "--pool", "transaction", "--pool-accounts", accounts, "--pool-max", "8", "--backend-get-public-key")
+		args = append(args, "--pool", "transaction", "--pool-accounts", accounts, "--pool-max", "8")
+		if !l.options.TLS {
+			args = append(args, "--backend-get-public-key")
+		}
 	}
 	if by == byPiped {
 		args = append(args, "--pool-depth", "8")
