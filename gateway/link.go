@@ -388,7 +388,18 @@ func (l *link) relayRemaining() {
 }
 
 // onLoop returns the connection below c, which a loop can take over.
-func onLoop(c *mysqlconn.Conn) *netloop.Conn { return c.Socket().(*netloop.Conn) }
+func onLoop(c *mysqlconn.Conn) *netloop.Conn {
+	if below := collectorOf(c); below != nil {
+		return below.Conn
+	}
+	return c.Socket().(*netloop.Conn)
+}
+
+// collectorOf returns the connection below the TLS of a shared one, or nil.
+func collectorOf(c *mysqlconn.Conn) *netloop.Collector {
+	below, _ := c.Socket().(*netloop.Collector)
+	return below
+}
 
 // shareBackend gives the connection a read buffer of the loop, unless it has its own.
 func (l *link) shareBackend() {

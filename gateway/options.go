@@ -182,9 +182,6 @@ func (o *Options) Validate() error {
 	if o.Pool != nil {
 		o.Pool.Wait, o.Pool.Statements = cmp.Or(o.Pool.Wait, defaultPoolWait), cmp.Or(o.Pool.Statements, defaultPoolStatements)
 		errs = append(errs, o.Pool.validate())
-		if o.Pool.Depth > 1 && o.Backend.TLS.Required() {
-			errs = append(errs, errors.New("statements of several sessions are in flight on one shared connection only without TLS to the backend"))
-		}
 		if o.Standby != nil {
 			errs = append(errs, errors.New("sessions that share connections cannot be switched to a standby: use one of the two"))
 		}

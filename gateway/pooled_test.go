@@ -20,17 +20,30 @@ import (
 
 // bothServers runs a test on MariaDB and MySQL.
 func bothServers(t *testing.T, f func(t *testing.T, s *testmysql.Server)) {
-	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
+	onServers(t, f, map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}})
+}
+
+// bothWithTLS runs a test on MariaDB and MySQL, with TLS to them and without.
+func bothWithTLS(t *testing.T, f func(t *testing.T, s *testmysql.Server)) {
+	bothServers(t, f)
+	onServers(t, f, map[string][]testmysql.Option{"MariaDB, TLS": {testmysql.WithTLS()}, "MySQL, TLS": {testmysql.WithMySQL(), testmysql.WithTLS()}})
+}
+
+func onServers(t *testing.T, f func(t *testing.T, s *testmysql.Server), servers map[string][]testmysql.Option) {
+	for name, opts := range servers {
 		t.Run(name, func(t *testing.T) { f(t, testmysql.StartOrSkip(t, opts...)) })
 	}
 }
 
-// startPooled runs a gateway whose sessions of AppUser share at most n connections.
+// startPooled runs a gateway whose sessions of AppUser share at most n connections: with TLS if the server has a certificate of the test.
 func startPooled(t testing.TB, s *testmysql.Server, n int, change func(*gateway.PoolOptions)) *rig {
 	t.Helper()
 	return startGateway(t, s.Addr, func(o *gateway.Options) {
 		o.Loops, o.Observers = 1, nil
 		o.Backend.Key = mysqlconn.ServerKey{Request: true}
+		if s.CA != nil {
+			o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, gateway.ClientTLSPreferred
+		}
 		o.KillQuery = func(string, uint32) error { return errors.New("no control account") }
 		o.Pool = &gateway.PoolOptions{Max: n, Wait: 5 * time.Second, Password: func(user string) (string, bool) {
 			return testmysql.Password, user == testmysql.AppUser || user == testmysql.RootUser

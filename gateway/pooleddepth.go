@@ -131,6 +131,15 @@ func (l *lender) send() {
 		if p.queued = false; p.closed || p.writing || len(p.out) == 0 {
 			continue
 		}
+		if below := collectorOf(c.conn); below != nil {
+			taken, sent := below.Collect(c.conn, p.out)
+			if taken {
+				p.out = p.out[:0]
+			}
+			p.writing = !sent
+			c.charge(l.srv)
+			continue
+		}
 		n := onLoop(c.conn).WriteNow(p.out)
 		p.out = p.out[:copy(p.out, p.out[n:])]
 		p.writing = len(p.out) > 0
@@ -141,11 +150,17 @@ func (l *lender) send() {
 // sendRest writes what is left of the statements of sessions behind the holder before, of which the holder is one.
 func (s *session) sendRest() error {
 	p := &s.lease.shared.Value.pipe
-	if len(p.out) == 0 {
+	if !p.writing && len(p.out) == 0 {
 		return nil
 	}
 	p.writing = true
-	_, err := s.backend.Write(p.out)
+	var err error
+	if below := collectorOf(s.backend); below != nil {
+		err = below.Flush()
+	}
+	if err == nil && len(p.out) > 0 {
+		_, err = s.backend.Write(p.out)
+	}
 	p.out, p.writing = p.out[:0], false
 	return err
 }
@@ -159,7 +174,7 @@ func (x *relayer) lead() {
 	if c := l.shared.Value; !l.sent {
 		c.pipe.turn = time.Now()
 	}
-	if !l.waiter.Alone && x.backend.NetConn() == x.backend.Socket() {
+	if !l.waiter.Alone {
 		l.pool.Lead(l.shared)
 	}
 }

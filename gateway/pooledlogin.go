@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -392,13 +393,16 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 	if key.caps>>32 == 0 { // with it, MariaDB does not read its own capabilities
 		login.Capabilities |= mysqlwire.CapLongPassword
 	}
+	var socket net.Conn
 	if key.tls {
-		login.TLS = s.to.tls.Load()
+		login.TLS, socket = s.to.tls.Load(), netloop.NewCollector(nc)
+	} else {
+		socket = netloop.NewConn(nc)
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = nc.SetDeadline(deadline)
 	}
-	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(netloop.NewConn(nc), make([]byte, backendBuffer)), login)
+	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(socket, make([]byte, backendBuffer)), login)
 	if learned != nil {
 		err = s.loggedInAs(learned, key.tls, err)
 	}
@@ -585,7 +589,7 @@ func readResultsCollation(client *mysqlconn.Client) (string, error) {
 func sharedBytes(tls bool) int64 {
 	n := heapsize.Object(unsafe.Sizeof(mysqlconn.Conn{}), true) + heapsize.Object(unsafe.Sizeof(sharedConn{}), true) + socketBytes
 	if tls {
-		n += tlsBytes + backendBuffer
+		n += tlsBytes + backendBuffer + heapsize.Object(unsafe.Sizeof(netloop.Collector{}), true)
 	}
 	return int64(n)
 }

@@ -274,6 +274,10 @@ func (x *executor) sharedCommand(st *preparedStatement) error {
 func (c *sharedConn) charge(srv *Server) {
 	const statementBytes = 160 // with its part of the map
 	n := c.base + int64(c.statements.Len())*statementBytes + int64(heapsize.Bytes(c.pipe.out))
+	if below := collectorOf(c.conn); below != nil {
+		_, size := below.Collected()
+		n += int64(size)
+	}
 	if n == c.heap {
 		return
 	}

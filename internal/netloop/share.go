@@ -2,6 +2,8 @@ package netloop
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"syscall"
 	"time"
 )
@@ -109,3 +111,66 @@ func (c *Conn) WriteNow(p []byte) (n int) {
 	}
 	return n
 }
+
+// A Collector is a connection below crypto/tls, to which other tasks of the loop than the connection's can write too: TLS blocks in
+// Write, which only the connection's task may do.
+type Collector struct {
+	*Conn
+	out        []byte // collected, and not sent yet
+	collecting bool
+	writing    bool // a task is within Write
+}
+
+// NewCollector returns a Collector that takes ownership of a connection.
+func NewCollector(nc net.Conn) *Collector { return &Collector{Conn: NewConn(nc)} }
+
+// Write implements net.Conn. Collected bytes come first.
+func (c *Collector) Write(p []byte) (int, error) {
+	if c.collecting {
+		c.out = append(c.out, p...)
+		return len(p), nil
+	}
+	c.writing = true
+	defer func() { c.writing = false }()
+	if err := c.flush(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// Collect writes p to over, a TLS connection over c, and sends as many of the resulting bytes as the socket takes without waiting. Any
+// task of the connection's loop may call it. taken is false if another task is within Write, or over fails: the next Write reports
+// that. sent is false if bytes are left for Flush. It does not allocate once c has collected as many bytes.
+func (c *Collector) Collect(over io.Writer, p []byte) (taken, sent bool) {
+	if c.writing {
+		return false, false
+	}
+	c.collecting = true
+	_, err := over.Write(p)
+	c.collecting = false
+	if err != nil {
+		return false, false
+	}
+	n := c.WriteNow(c.out)
+	c.out = c.out[:copy(c.out, c.out[n:])]
+	return true, len(c.out) == 0
+}
+
+// Flush sends the collected bytes that are left.
+func (c *Collector) Flush() error {
+	c.writing = true
+	defer func() { c.writing = false }()
+	return c.flush()
+}
+
+func (c *Collector) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	n, err := c.Conn.Write(c.out)
+	c.out = c.out[:copy(c.out, c.out[n:])]
+	return err
+}
+
+// Collected returns the number of collected bytes that are left, and the size of their buffer.
+func (c *Collector) Collected() (left, size int) { return len(c.out), cap(c.out) }

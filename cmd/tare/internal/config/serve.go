@@ -111,7 +111,7 @@ func NewServe() *Serve {
 	s.Bool(&c.PoolLearn, "pool-learn", "other users' clients share connections after a login over TLS; passwords are in memory only")
 	s.IntUpTo(&c.PoolMax, "pool-max", "8", 1, 10_000, "shared connections per user")
 	s.IntUpTo(&c.PoolMin, "pool-min", "1", 0, 10_000, "shared connections per user that stay open while they are idle")
-	s.IntUpTo(&c.PoolDepth, "pool-depth", "1", 1, 64, "short reads of different clients in flight on one shared connection when none is idle; without TLS to the backend")
+	s.IntUpTo(&c.PoolDepth, "pool-depth", "1", 1, 64, "short reads of different clients in flight on one shared connection when none is idle")
 	s.IntUpTo(&c.PoolStatements, "pool-statements", "100", 1, 10_000, "prepared statements per shared connection; the server's max_prepared_stmt_count is for all connections")
 	s.Duration(&c.PoolLifetime, "pool-lifetime", "1h", "shared connections are closed after this long; less than the server's wait_timeout; 0: never")
 	s.Duration(&c.PoolIdle, "pool-idle", "5m", "shared connections above --pool-min are closed when unused for this long; 0: never")
@@ -181,7 +181,6 @@ func (c *Serve) need(s *Set) {
 	s.need("without --copies", set(&c.Copies), "copies-tls", "copies-public-key", "copies-get-public-key")
 	s.need("without --standby", func() bool { return c.Standby != "" }, "standby-accounts")
 	s.need("with --pool session", func() bool { return c.Pool == PoolTransaction }, "pool-accounts", "pool-learn", "pool-max", "pool-min", "pool-depth", "pool-statements", "pool-lifetime", "pool-idle", "pool-wait")
-	s.need("if all connections to the backend have TLS", func() bool { return !c.BackendTLS.Required() }, "pool-depth")
 	s.need("without --bucket, --log-file or --standby: no other option keeps files there",
 		func() bool { return c.Log.Sink.Path != "" || c.History.Enabled() || c.Standby != "" }, "data-dir")
 	s.need("with --client-tls off", func() bool { return c.Gateway.ClientTLS != gateway.ClientTLSOff }, "tls-cert", "tls-key", "pool-learn")
