@@ -186,6 +186,7 @@ func (x *executor) pass() error {
 	if x.pooled {
 		if e, err := x.beforeShared(); e != nil || err != nil {
 			if err == nil {
+				x.lease.touched = true // the connection has not executed the session's last statement
 				return x.respondError(e)
 			}
 			x.record(err)

@@ -265,6 +265,7 @@ type lease struct {
 	rows     bool             // it has executed a SELECT for the session since then: FOUND_ROWS() is the session's
 	kept     keptBy           // why it is kept after the last command
 	unread   bool             // there may be warnings or an error of an earlier statement to read
+	opened   bool             // a statement that failed may have opened a transaction: errors have no status
 	found    bool             // FOUND_ROWS() of the last statement differs from the rows that it returned
 	insertID uint64           // LAST_INSERT_ID() of the session, unless it has a connection on which it is newer
 	changed  bool             // the server has reported changes of the session for the current command
@@ -480,7 +481,7 @@ func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
 
 func (s *session) own(c *pool.Conn[class, *sharedConn]) {
 	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
-	s.lease.asks, s.lease.asked, s.lease.pinged = false, false, false
+	s.lease.asks, s.lease.asked, s.lease.pinged, s.lease.opened = false, false, false, false
 	conn := c.Value.conn
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)

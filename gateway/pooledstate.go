@@ -227,6 +227,10 @@ func (s *session) settle() (keptBy, error) {
 			return keptNot, err
 		}
 	}
+	if s.resp.SeenStatus {
+		l.opened = false
+	}
+	l.opened = l.opened || s.resp.Errno != 0 && !s.modes.status.Has(mysqlwire.StatusAutocommit)
 	why := s.keeps()
 	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
 		if err := s.goAlone(); err != nil {
@@ -258,7 +262,7 @@ func (s *session) usesTable() bool {
 // keeps returns why the session keeps its connection after the current command.
 func (s *session) keeps() keptBy {
 	switch l := &s.lease; {
-	case s.transaction.continues(s.modes.status):
+	case s.transaction.continues(s.modes.status) || l.opened:
 		return keptByTransaction
 	case s.carried.pin.Load() != nil:
 		return keptByPin
