@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,13 @@ import (
 // TestPartlySent has a backend that reads no more than a part of the statements that are sent behind one, as its socket's buffers are
 // full. Meanwhile a session is closed in some way. All others get their rows.
 func TestPartlySent(t *testing.T) {
+	cert, err := mysqlconn.SelfSignedCertificate()
+	must(t, err)
+	t.Run("without TLS", func(t *testing.T) { testPartlySent(t, nil) })
+	t.Run("TLS", func(t *testing.T) { testPartlySent(t, &cert) })
+}
+
+func testPartlySent(t *testing.T, cert *tls.Certificate) {
 	for name, end := range map[string]func(p *partlySent) (ended int){
 		"nothing ends":              func(*partlySent) int { return -1 },
 		"the last one's statement":  func(p *partlySent) int { return p.kill(p.last(), false) },
@@ -32,13 +40,21 @@ func TestPartlySent(t *testing.T) {
 		"the first one hangs up":    func(p *partlySent) int { return p.hangUp(0) },
 		"the connection is lost":    func(p *partlySent) int { p.lose(); return 0 },
 		"one in the queue hangs up": func(p *partlySent) int { return p.hangUp(len(p.clients) - 1) },
+		"all in the queue hang up": func(p *partlySent) int { // so that none of them writes the rest with its own statement
+			first := p.last() + 1
+			for n := first; n < len(p.clients); n++ {
+				p.hangUp(n)
+			}
+			p.clients = p.clients[:first]
+			return -1
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPartlySent(t)
+			p := newPartlySent(t, cert)
 			ended := end(p)
 			p.release()
-			for i, result := range p.results {
-				got := testwait.Receive(t, "a response", result)
+			for i := range p.clients {
+				got := testwait.Receive(t, "a response", p.results[i])
 				if want := fmt.Sprintf("r%d", i); (got == want) == (i == ended) {
 					t.Errorf("client %d of %d: %s, ended %d", i, len(p.clients), got, ended)
 				}
@@ -64,13 +80,13 @@ type partlySent struct {
 	conn net.Conn // of the stalled statement
 }
 
-func newPartlySent(t *testing.T) *partlySent {
+func newPartlySent(t *testing.T, cert *tls.Certificate) *partlySent {
 	const clients, buffer = 24, 4 << 10
 	p := &partlySent{t: t, going: make(chan struct{})}
 	p.release = sync.OnceFunc(func() { close(p.going) })
 	t.Cleanup(p.release)
 	var closes atomic.Bool
-	addr := testscript.Start(t, keeper(&closes, func(c *mysqlconn.Conn, sql string) bool {
+	addr := testscript.Start(t, keeperTLS(cert, &closes, func(c *mysqlconn.Conn, sql string) bool {
 		id, ok := strings.CutPrefix(sql, "SELECT v FROM t WHERE id = ")
 		if !ok {
 			return false
@@ -78,7 +94,7 @@ func newPartlySent(t *testing.T) *partlySent {
 		id, _, _ = strings.Cut(id, " ")
 		if p.stalls.CompareAndSwap(true, false) {
 			p.mu.Lock()
-			p.conn = c.NetConn()
+			p.conn = c.Socket()
 			p.mu.Unlock()
 			<-p.going
 		}
@@ -88,6 +104,9 @@ func newPartlySent(t *testing.T) *partlySent {
 	}))
 	p.rig = startGateway(t, addr, func(o *gateway.Options) {
 		o.Loops, o.Observers = 1, nil
+		if cert != nil {
+			o.Backend.TLS, o.ClientTLS = mysqlconn.TLSRequired, gateway.ClientTLSPreferred
+		}
 		o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			if err == nil {

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"slices"
@@ -21,16 +22,32 @@ import (
 // keeper serves a shared connection: it responds to what the gateway says after a login, and to every other command with OK. It ends
 // with a command that selects a schema if closes is set, and has others respond to what they know.
 func keeper(closes *atomic.Bool, others ...func(c *mysqlconn.Conn, sql string) bool) func(n int, c *mysqlconn.Conn) {
+	return keeperTLS(nil, closes, others...)
+}
+
+// keeperTLS is keeper with an offer of TLS, unless the certificate is nil.
+func keeperTLS(cert *tls.Certificate, closes *atomic.Bool, others ...func(c *mysqlconn.Conn, sql string) bool) func(n int, c *mysqlconn.Conn) {
 	return func(_ int, c *mysqlconn.Conn) {
 		var hello mysqlwire.Handshake
 		if hello.Decode(testscript.Greeting()) != nil {
 			return
 		}
 		hello.Capabilities |= mysqlwire.CapSessionTrack
+		if cert != nil {
+			hello.Capabilities |= mysqlwire.CapSSL
+		}
 		if c.WriteMessage(hello.AppendTo(nil)) != nil {
 			return
 		}
-		login, err := c.ReadMessage(1 << 16)
+		login, err := c.ReadExactly(1 << 16)
+		if err == nil && cert != nil && mysqlwire.IsSSLRequest(login) {
+			conn := tls.Server(c.Socket(), &tls.Config{Certificates: []tls.Certificate{*cert}})
+			if conn.Handshake() != nil {
+				return
+			}
+			c.Upgrade(conn)
+			login, err = c.ReadMessage(1 << 16)
+		}
 		if err != nil || c.WriteMessage(testscript.OK()) != nil {
 			return
 		}
