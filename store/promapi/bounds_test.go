@@ -285,7 +285,8 @@ func TestRegexpParts(t *testing.T) {
 	}
 	for pattern, want := range map[string]int{
 		"": 0, "abc": 3, `a\.c`: 3, `\`: 1, "[abc]": 2, "[abcd]": 2, "[abcdefgh]": 3, "(a)": 3, "((a))": 5, "a{3}": 3, "a{0}": 1, "ab{3}": 4, "(ab){3}": 12, "a{3}{2}": 6, "a{x}": 4,
-		`\Q(a\E`: 2, `\Qabc\Ed`: 4, `\Qabc`: 3, `\Qabcdef\E{2}`: 10, "a)b": 4, "(a": 1, "[a]{4}": 4, "(a{2}){2}": 8,
+		`\Q(a\E`: 2, `\Qabc\Ed`: 4, `\Qabc`: 3, `\Qabcdef\E{2}`: 10, `\pL`: 258, `[\pL]`: 258, `\p`: 257, `(?i)\pL`: 1286, `(?i)[a-z]`: 7, `(?i)[B-\x{1e942}]`: 7832, `(?s)[a-é]`: 6,
+		"[[:word:]]": 3, "[[:a]]": 3, "a)b": 4, "(a": 1, "[a]{4}": 4, "(a{2}){2}": 8,
 	} {
 		if got := regexpSteps(pattern); got != want {
 			t.Errorf("%s: %d steps, want %d", pattern, got, want)
@@ -307,7 +308,7 @@ func TestRegexpParts(t *testing.T) {
 			t.Errorf("step %d: %v, asked %d times", i, err, asked)
 		}
 	}
-	for text, steps := range map[string]int{`a{b="cccc"}`: 0, `a{b=~"ccc"}`: 3, `a{b!~"ccc",d=~"e"}`: 4, `a{b=~`: 0, `label_replace(a,"x","y~","z","(w)")`: 0, `a{b=~"c"} + a{b="d~",c=~'ee'}`: 3, `a{b=~"\xzz"}`: 0} {
+	for text, steps := range map[string]int{`a{b="cccc"}`: 0, `a{b=~"ccc"}`: 3, `a{b!~"ccc",d=~"e"}`: 4, `a{b=~`: 0, `label_replace(a,"x","y~","z","(w)")`: 7, `label_join(a,"x","y~")`: 0, `label_replace(a{b="cc"},"x","y","z","w")`: 6, `a{b=~"c"} + a{b="d~",c=~'ee'}`: 3, `a{b=~"\xzz"}`: 0} {
 		r := new(regexps)
 		if err := r.addText(text); err != nil || r.steps != steps {
 			t.Errorf("%s: %d steps (%v), want %d", text, r.steps, err, steps)

@@ -66,6 +66,13 @@ func TestRegexpBounds(t *testing.T) {
 		{"repetitions", strings.Repeat("[a-z]{900}", 200), http.StatusBadRequest},
 		{"a group that closes Prometheus' own", strings.Repeat("abc.", 100) + "){30}){30}){30}((a", http.StatusBadRequest},
 		{"quoted brackets", "(" + strings.Repeat("abc.", 100) + `\Q(\E){1000}`, http.StatusBadRequest},
+		{"classes of Unicode", strings.Repeat(`\pL`, 1100), http.StatusBadRequest},
+		{"classes of Unicode in classes", strings.Repeat(`[\p{L}]`, 1100), http.StatusBadRequest},
+		{"classes of Unicode in both cases", strings.Repeat(`(?i)\PL`, 220), http.StatusBadRequest},
+		{"a range in both cases", "(?mi:[B-\U0001e942])", http.StatusOK},
+		{"ranges in both cases", "(?mi:" + strings.Repeat("[B-\U0001e942]", 40) + ")", http.StatusBadRequest},
+		{"ranges after classes of POSIX in both cases", "(?i)" + strings.Repeat("[[:alpha:]B-\U0001e942]", 40), http.StatusBadRequest},
+		{"ranges of escape sequences in both cases", "(?i)" + strings.Repeat(`[\x{42}-\x{1e942}]`, 40), http.StatusBadRequest},
 		{"nested repetitions", "((" + strings.Repeat("abc.", 100) + "){30}){30}", http.StatusBadRequest},
 	} {
 		selector := `up{a=~` + "`" + c.pattern + "`}"
@@ -91,6 +98,22 @@ func TestRegexpBounds(t *testing.T) {
 	for i := range 300 {
 		if err := r.add(strings.Repeat("(a|b)*", 200)); (err != nil) != ((i+1)*1200 > maxRegexpSteps) {
 			t.Fatalf("%d expressions: %v", i+1, err)
+		}
+	}
+}
+
+// TestReplaceBounds sends large expressions as an argument of label_replace.
+func TestReplaceBounds(t *testing.T) {
+	api, err := New(Options{Queryable: storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return storage.NoopQuerier(), nil })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]int{"(.*):.*": http.StatusOK, "(?i)" + strings.Repeat("[B-\U0001e942]", 40): http.StatusBadRequest} {
+		query := fmt.Sprintf(`sum(label_replace(vector(1), "a", "$1", "b", %q))`, pattern)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://store/api/v1/query?query="+url.QueryEscape(query), nil))
+		if w.Code != want {
+			t.Errorf("%.20s: %d, want %d: %.200s", pattern, w.Code, want, w.Body)
 		}
 	}
 }

@@ -63,6 +63,8 @@ type API struct {
 
 	unbuffered atomic.Uint64 // responses that did not fit into Responses
 
+	regexps *promapi.RegexpGate
+
 	info struct {
 		sync.Mutex
 		generation uint64 // of the blocks in the encoded response below
@@ -81,7 +83,7 @@ func New(g *storegateway.Gateway, o Options) *API {
 	if o.Responses == nil {
 		o.Responses = promapi.NewResponseBudget(promapi.DefaultResponseBytes)
 	}
-	a := &API{gateway: g, options: o, frames: newFramePool()}
+	a := &API{gateway: g, options: o, frames: newFramePool(), regexps: promapi.NewRegexpGate(maxWaiting)}
 	a.entries.New = func() any { return new(storegateway.LogEntry) }
 	a.requests = g.Serve(storegateway.Protocol{
 		Name: protocol, Endpoints: []string{"Series", "LabelNames", "LabelValues"},
@@ -100,6 +102,9 @@ const protocol = "grpc"
 // maxStreams bounds the concurrent calls of a connection: a client that opens more waits. Open calls that
 // wait for their query take a few kilobytes each.
 const maxStreams = 1000
+
+// maxWaiting bounds the calls with large regular expressions that wait for others.
+const maxWaiting = 100
 
 // NewServer returns a gRPC server for the API and gRPC's health service, with the given options in addition
 // to those that the API requires.
@@ -167,7 +172,8 @@ type call struct {
 
 	parent context.Context // has the client's span; nil without Options.Spans
 
-	response singleResponse // of a method with one response
+	made     *promapi.Matchers // nil before they are
+	response singleResponse    // of a method with one response
 }
 
 // newCall starts the log entry of a request.
@@ -262,6 +268,7 @@ func (c *call) finish(recovered any, err error) error {
 		c.api.options.Panics.GRPC(p, e.Endpoint)
 	}
 	c.release()
+	c.made.Release()
 	var blocks []storegateway.BlockStats
 	if c.query != nil {
 		e.Stats = c.query.Stats()

@@ -55,7 +55,7 @@ type labelsRequest interface {
 func (c *call) values(ctx context.Context, r labelsRequest, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher, label string,
 	respond func([]string, blocksync.Missing) error,
 ) error {
-	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
+	matchers, blocks, err := c.matchers(ctx, r.GetMatchers(), r.GetHints(), hints, name, blockMatchers)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,16 @@
 package storeapi
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/prometheus/model/labels"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/taredb/tare/internal/store/blocksync"
@@ -18,7 +23,7 @@ import (
 const maxMatchers = 1024
 
 // matchersOf converts the matchers of a request.
-func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
+func matchersOf(ctx context.Context, of *promapi.Matchers, ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 	if len(ms) > maxMatchers {
 		return nil, badRequest("the request has %d matchers, at most %d are allowed", len(ms), maxMatchers)
 	}
@@ -37,8 +42,13 @@ func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 		default:
 			return nil, badRequest("matcher on %q has the unknown type %d", m.GetName(), m.GetType())
 		}
-		matcher, err := promapi.NewMatcher(typ, m.GetName(), m.GetValue())
-		if err != nil {
+		matcher, err := of.New(typ, m.GetName(), m.GetValue())
+		switch {
+		case errors.Is(err, promapi.ErrTooMany):
+			return nil, status.Error(codes.ResourceExhausted, err.Error())
+		case err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("matcher on %q: %w", m.GetName(), ctx.Err())
+		case err != nil:
 			return nil, badRequest("matcher on %q: %v", m.GetName(), err)
 		}
 		out = append(out, matcher)
@@ -48,8 +58,9 @@ func matchersOf(ms []*storepb.LabelMatcher) ([]*labels.Matcher, error) {
 
 // matchers converts the matchers of a request: those of its series and, from its hints, those of its blocks.
 // hints is an empty message of the type that the hints must have.
-func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher) (series, blocks []*labels.Matcher, err error) {
-	series, err = matchersOf(ms)
+func (c *call) matchers(ctx context.Context, ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessage, name string, blockMatchers func() []*storepb.LabelMatcher) (series, blocks []*labels.Matcher, err error) {
+	c.made = c.api.regexps.Matchers(ctx)
+	series, err = matchersOf(ctx, c.made, ms)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,10 +71,13 @@ func (c *call) matchers(ms []*storepb.LabelMatcher, in *anypb.Any, hints vtMessa
 	if got := string(in.MessageName()); got != name {
 		return nil, nil, badRequest("hints are a %q, want a %s", in.GetTypeUrl(), name)
 	}
+	if err := boundFields(in.GetValue(), nil); err != nil {
+		return nil, nil, badRequest("hints: %v", err)
+	}
 	if err := hints.UnmarshalVT(in.GetValue()); err != nil {
 		return nil, nil, badRequest("hints: %v", err)
 	}
-	wanted, err := matchersOf(blockMatchers())
+	wanted, err := matchersOf(ctx, c.made, blockMatchers())
 	if err != nil || len(wanted) == 0 {
 		return series, nil, err
 	}

@@ -1,22 +1,28 @@
 package storeapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/thanos-io/objstore"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/panics"
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/store/blocksync"
@@ -66,6 +72,24 @@ func TestLabelsRefuse(t *testing.T) {
 		{"too many matchers", g, "", func(r *request, _ string) {
 			r.matchers = slices.Repeat([]*storepb.LabelMatcher{teststore.Regexp("job", ".*")}, maxMatchers+1)
 		}, codes.InvalidArgument},
+		{"as many steps as allowed", g, "", func(r *request, _ string) {
+			r.matchers = slices.Repeat([]*storepb.LabelMatcher{teststore.Regexp("job", ".*|"+strings.Repeat("[a-z]{500}", 50))}, 5)
+		}, codes.OK},
+		{"too many steps together", g, "", func(r *request, _ string) {
+			r.matchers = slices.Repeat([]*storepb.LabelMatcher{teststore.Regexp("job", strings.Repeat("[a-z]{500}", 50))}, 6)
+		}, codes.InvalidArgument},
+		{"too many steps in hints", g, "", func(r *request, hints string) {
+			all := slices.Repeat([]*storepb.LabelMatcher{teststore.Regexp("job", strings.Repeat("[a-z]{500}", 50))}, 6)
+			var blocks vtMessage = &storepb.LabelNamesRequestHints{BlockMatchers: all}
+			if hints == valuesRequestHints {
+				blocks = &storepb.LabelValuesRequestHints{BlockMatchers: all}
+			}
+			r.hints = anyOf(blocks, hints)
+		}, codes.InvalidArgument},
+		{"too many fields", g, "", func(r *request, _ string) { r.matchers = slices.Repeat([]*storepb.LabelMatcher{{}}, maxFields+1) }, codes.Internal},
+		{"too many fields in hints", g, "", func(r *request, hints string) {
+			r.hints = &anypb.Any{TypeUrl: "type.googleapis.com/" + hints, Value: bytes.Repeat([]byte{1<<3 | 2, 0}, maxFields+1)}
+		}, codes.InvalidArgument},
 		{"hints", g, "", func(r *request, hints string) { r.hints = &anypb.Any{TypeUrl: "type.googleapis.com/" + hints} }, codes.OK},
 		{"empty hints", g, "", func(r *request, _ string) { r.hints = &anypb.Any{} }, codes.OK},
 		{"hints of another kind", g, "", func(r *request, _ string) { r.hints = anyOf(&storepb.SeriesRequestHints{}, seriesRequestHints) }, codes.InvalidArgument},
@@ -100,6 +124,85 @@ func TestLabelsRefuse(t *testing.T) {
 			t.Errorf("%s: values %v, %v; want %v", c.name, allValues, err, c.code)
 		}
 		teststore.WaitForIdle(t, c.g)
+	}
+}
+
+// TestFields counts the fields of messages, also of those within that have lists, and compares the memory for a request with too many of
+// them.
+func TestFields(t *testing.T) {
+	empty := func(n int) []string { return make([]string, n) }
+	for _, c := range []struct {
+		name string
+		r    vtMessage
+		want int
+	}{
+		{"none", &storepb.SeriesRequest{}, 0},
+		{"matchers", &storepb.LabelNamesRequest{Start: 1, Matchers: slices.Repeat([]*storepb.LabelMatcher{teststore.Equal("a", "b")}, 5)}, 6},
+		{"replicas", &storepb.LabelValuesRequest{Label: "a", WithoutReplicaLabels: empty(7)}, 8},
+		{"a shard", &storepb.SeriesRequest{ShardInfo: &storepb.ShardInfo{TotalShards: 2, Labels: empty(9)}}, 11},
+		{"hints of the query", &storepb.SeriesRequest{QueryHints: &storepb.QueryHints{ProjectionLabels: empty(3), Grouping: &storepb.Grouping{By: true, Labels: empty(4)}}}, 10},
+		{"all", &storepb.SeriesRequest{WithoutReplicaLabels: empty(500_000)}, maxFields + 1},
+		{"all in a shard", &storepb.SeriesRequest{ShardInfo: &storepb.ShardInfo{Labels: empty(500_000)}}, maxFields + 2},
+	} {
+		b := make([]byte, c.r.SizeVT())
+		if _, err := c.r.MarshalToSizedBufferVT(b); err != nil {
+			t.Fatal(err)
+		}
+		lists := nested{12: {4: nil}, 13: nil}
+		if got := countFields(b, lists); got != c.want {
+			t.Errorf("%s: %d fields, want %d", c.name, got, c.want)
+		}
+		for _, damaged := range [][]byte{b[:len(b)/2], append(bytes.Clone(b), 0xff)} {
+			_ = countFields(damaged, lists)
+		}
+		data, decoded := mem.BufferSlice{mem.SliceBuffer(b)}, reflect.New(reflect.TypeOf(c.r).Elem()).Interface()
+		check := alloctest.Bounded(t, 1<<20)
+		if err := (codec{}).Unmarshal(data, decoded); (err != nil) != (c.want > maxFields) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		check()
+	}
+}
+
+// TestLargeRegexpsWait calls methods with large regular expressions while another call is served: one waits until its deadline, one is
+// refused when too many wait; one with small expressions is served.
+func TestLargeRegexpsWait(t *testing.T) {
+	dir := t.TempDir()
+	shared.RandomBlocks(t, dir, map[string]string{"cluster": "eu"})
+	g := teststore.Open(t, dir, nil)
+	large := strings.Repeat("[a-z]{500}", 3)
+	start := func(gate *promapi.RegexpGate) (call func(ctx context.Context, pattern string) codes.Code, release func()) {
+		a := New(g, Options{})
+		a.regexps = gate
+		served := gate.Matchers(t.Context())
+		if _, err := served.New(labels.MatchNotRegexp, "job", large); err != nil {
+			t.Fatal(err)
+		}
+		client := storepb.NewStoreClient(teststore.Dial(t, a.NewServer()))
+		return func(ctx context.Context, pattern string) codes.Code {
+			_, err := client.LabelNames(ctx, &storepb.LabelNamesRequest{Start: math.MinInt64, End: math.MaxInt64, Matchers: []*storepb.LabelMatcher{teststore.Regexp("job", pattern)}})
+			return status.Code(err)
+		}, served.Release
+	}
+	call, release := start(promapi.NewRegexpGate(1))
+	if code := call(t.Context(), ".+"); code != codes.OK {
+		t.Errorf("a small expression: %v", code)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if code := call(short, large); code != codes.DeadlineExceeded {
+		t.Errorf("a large one during another: %v", code)
+	}
+	release()
+	for range 2 { // the first one leaves
+		if code := call(t.Context(), large); code != codes.OK {
+			t.Errorf("a large one after the other: %v", code)
+		}
+	}
+	call, release = start(promapi.NewRegexpGate(0))
+	defer release()
+	if code := call(t.Context(), large); code != codes.ResourceExhausted {
+		t.Errorf("a large one while too many wait: %v", code)
 	}
 }
 
@@ -145,7 +248,7 @@ func TestMatcherTypes(t *testing.T) {
 		if typ == storepb.LabelMatcher_RE || typ == storepb.LabelMatcher_NRE {
 			value = "a?b"
 		}
-		ms, err := matchersOf([]*storepb.LabelMatcher{{Type: typ, Name: "x", Value: value}})
+		ms, err := matchersOf(t.Context(), promapi.NewRegexpGate(0).Matchers(t.Context()), []*storepb.LabelMatcher{{Type: typ, Name: "x", Value: value}})
 		if err != nil || len(ms) != 1 || ms[0].Name != "x" {
 			t.Fatalf("%v: %v, %v", typ, ms, err)
 		}
@@ -170,7 +273,7 @@ func TestBlockMatchers(t *testing.T) {
 		}
 	}
 	g := teststore.Open(t, dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutMimir })
-	ms, err := matchersOf([]*storepb.LabelMatcher{teststore.Regexp(thanosBlockID, ".+")})
+	ms, err := matchersOf(t.Context(), promapi.NewRegexpGate(0).Matchers(t.Context()), []*storepb.LabelMatcher{teststore.Regexp(thanosBlockID, ".+")})
 	if err != nil {
 		t.Fatal(err)
 	}

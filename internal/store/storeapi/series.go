@@ -29,7 +29,7 @@ func (a *API) series(r *storepb.SeriesRequest, stream *guardedStream) (err error
 
 func (c *call) series(ctx context.Context, r *storepb.SeriesRequest, stream *guardedStream) error {
 	var hints storepb.SeriesRequestHints
-	request, err := c.seriesRequest(r, &hints)
+	request, err := c.seriesRequest(ctx, r, &hints)
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func (l *lastLabels) labels() []tsblock.Label {
 }
 
 // seriesRequest converts the request and its hints.
-func (c *call) seriesRequest(r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (storegateway.Request, error) {
-	matchers, blocks, err := c.matchers(r.GetMatchers(), r.GetHints(), hints, seriesRequestHints, hints.GetBlockMatchers)
+func (c *call) seriesRequest(ctx context.Context, r *storepb.SeriesRequest, hints *storepb.SeriesRequestHints) (storegateway.Request, error) {
+	matchers, blocks, err := c.matchers(ctx, r.GetMatchers(), r.GetHints(), hints, seriesRequestHints, hints.GetBlockMatchers)
 	if err != nil {
 		return storegateway.Request{}, err
 	}

@@ -2,11 +2,14 @@ package storeapi
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/taredb/tare/internal/store/storepb"
 	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/store/storegateway"
 	"github.com/taredb/tare/store/tsblock"
@@ -184,4 +187,53 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return m.buffers[:], nil
 	}
 	return c.Codec.Marshal(v)
+}
+
+// Unmarshal decodes a request. It rejects one with too many fields before it decodes them: an empty matcher of two bytes takes 80 in memory.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	var lists nested
+	if _, ok := v.(*storepb.SeriesRequest); ok {
+		lists = nested{12: {4: nil}, 13: nil} // grouping in query_hints, shard_info
+	}
+	if err := boundFields(buf.ReadOnlyData(), lists); err != nil {
+		return err
+	}
+	return c.Codec.Unmarshal(mem.BufferSlice{buf}, v)
+}
+
+// maxFields bounds the fields of a request, with those of the messages in it that have lists.
+const maxFields = 4096
+
+// nested are the numbers of the fields with messages that have lists, at any depth.
+type nested map[protowire.Number]nested
+
+// boundFields returns an error if a message has more fields than maxFields. Other errors are left to the decoder.
+func boundFields(b []byte, lists nested) error {
+	if n := countFields(b, lists); n > maxFields {
+		return fmt.Errorf("the message has more than %d fields", maxFields)
+	}
+	return nil
+}
+
+func countFields(b []byte, lists nested) (n int) {
+	for len(b) > 0 && n <= maxFields {
+		num, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return n
+		}
+		size := protowire.ConsumeFieldValue(num, typ, b[tag:])
+		if size < 0 {
+			return n
+		}
+		n++
+		if inner, ok := lists[num]; ok && typ == protowire.BytesType {
+			if message, size := protowire.ConsumeBytes(b[tag:]); size > 0 {
+				n += countFields(message, inner)
+			}
+		}
+		b = b[tag+size:]
+	}
+	return n
 }
