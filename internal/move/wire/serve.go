@@ -114,11 +114,8 @@ func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
 		grpc.WriteBufferSize(wireBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
-		grpc.InTapHandle(withEnd),
+		grpc.InTapHandle(s.admitCall),
 		grpc.WaitForHandlers(true), // so that after Stop no connection of a view is left
-	}
-	if s.guard != nil {
-		own = append(own, s.guard.options()...)
 	}
 	g := grpc.NewServer(append(own, options...)...)
 	rowpb.RegisterRowsServer(g, s)
@@ -217,12 +214,22 @@ func (s *Service) snapshot(id uint64) (*served, error) {
 // endKey is the context key of the function that ends a stream.
 type endKey struct{}
 
+// admitCall refuses a call without the token, before any of its request is received.
+func (s *Service) admitCall(stream context.Context, info *tap.Info) (context.Context, error) {
+	if s.guard != nil {
+		if err := s.guard.check(info.Header); err != nil {
+			return nil, err
+		}
+	}
+	return withEnd(stream), nil
+}
+
 // withEnd lets a handler end its stream. A context derived by the handler would not suffice: sending to a
 // client that does not read waits for the stream's context.
-func withEnd(stream context.Context, _ *tap.Info) (context.Context, error) {
+func withEnd(stream context.Context) context.Context {
 	ctx, end := context.WithCancelCause(stream)
 	context.AfterFunc(stream, func() { end(context.Cause(stream)) })
-	return context.WithValue(ctx, endKey{}, end), nil
+	return context.WithValue(ctx, endKey{}, end)
 }
 
 // endOf returns the function that ends the stream of a context from withEnd.

@@ -77,6 +77,18 @@ func TestToken(t *testing.T) {
 	if status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a stream without a token: %v", err)
 	}
+	// A call is refused before its request, which never comes.
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	for _, method := range []string{"Describe", "Read"} {
+		held, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/"+rowpb.Rows_ServiceDesc.ServiceName+"/"+method)
+		if err == nil {
+			err = held.RecvMsg(&rowpb.ReadRequest{})
+		}
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s without a token and a request: %v", method, err)
+		}
+	}
 }
 
 func TestOpenRemoteFails(t *testing.T) {
