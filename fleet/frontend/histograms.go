@@ -125,9 +125,31 @@ func nameHistograms(err error, body io.ReadCloser) error {
 	return &statusError{Code: http.StatusBadGateway, Part: name, Text: err.Error(), err: err}
 }
 
+// maxHistogramValue bounds the bytes of a metric, a name or another value of a body, which the decoder buffers.
+const maxHistogramValue = 1 << 20
+
+// A valueReader reads a body, and fails within a value that is too long.
+type valueReader struct {
+	body    io.Reader
+	n       int64        // bytes read
+	decoded func() int64 // bytes of the values before the current one
+}
+
+// Read implements io.Reader.
+func (r *valueReader) Read(p []byte) (int, error) {
+	if r.n-r.decoded() > maxHistogramValue {
+		return 0, fmt.Errorf("a value of more than %d bytes", maxHistogramValue)
+	}
+	n, err := r.body.Read(p)
+	r.n += int64(n)
+	return n, err //nolint:wrapcheck // an io.Reader
+}
+
 // readHistograms adds the metrics of one body. It reads token by token and does not buffer the body.
 func (x *exchange) readHistograms(body io.Reader, name string, m *histogramMerge) error {
-	d := json.NewDecoder(body)
+	r := &valueReader{body: body}
+	d := json.NewDecoder(r)
+	r.decoded = d.InputOffset
 	defer func() { x.bytesIn.Add(d.InputOffset()) }()
 	if err := wantDelim(d, '{'); err != nil {
 		return err
@@ -188,7 +210,9 @@ func (f *histogramFields) read(d *json.Decoder, key json.Token) error {
 		if _, reported := errors.AsType[*activeseries.ReportedError](err); err != nil && !reported {
 			return err
 		}
-		f.warnings = append(f.warnings, texts...)
+		if len(f.warnings) <= maxWarnings { // which the response has at most
+			f.warnings = append(f.warnings, texts...)
+		}
 	}
 	if key != "status" && key != "error" {
 		return nil

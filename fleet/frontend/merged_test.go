@@ -108,6 +108,29 @@ func TestHistogramBodies(t *testing.T) {
 	}
 }
 
+// TestLongHistogramValues reads bodies longer than a value may be: they fail if one value is.
+func TestLongHistogramValues(t *testing.T) {
+	long := strings.Repeat("a", 2*maxHistogramValue)
+	for name, c := range map[string]struct {
+		body string
+		code int
+	}{
+		"metrics":     {`{"data":[{"metric":"a"}` + strings.Repeat(`,{"metric":"a","series_count":1}`, 2*maxHistogramValue/32) + `]}`, http.StatusOK},
+		"warnings":    {`{"data":[]` + strings.Repeat(`,"warnings":["`+long[:10_000]+`"]`, 2*maxHistogramValue/10_000) + `}`, http.StatusOK},
+		"a metric":    {`{"data":[{"metric":"` + long + `"}]}`, http.StatusBadGateway},
+		"a name":      {`{"data":[],"` + long + `":1}`, http.StatusBadGateway},
+		"a value":     {`{"data":[],"x":["` + long + `"]}`, http.StatusBadGateway},
+		"a warning":   {`{"data":[],"warnings":["` + long + `"]}`, http.StatusBadGateway},
+		"white space": {`{"data":[],` + strings.Repeat(" ", 2*maxHistogramValue) + `"x":1}`, http.StatusBadGateway},
+	} {
+		l := newFleet(t, false, func(o *Options) { o.Shards = 1 }, says(c.body))
+		r := l.ask(http.MethodGet, "/api/v1/cardinality/active_native_histogram_metrics?selector=up", nil)
+		if r.code != c.code || c.code != http.StatusOK && !strings.Contains(r.errorText(t), "a value of more than 1048576 bytes") {
+			t.Errorf("%s: %d %.200s", name, r.code, r.body)
+		}
+	}
+}
+
 // TestErrorTexts has the text of a downstream's error: of Prometheus' JSON, of a plain body, or its status.
 func TestErrorTexts(t *testing.T) {
 	compressed := func(text string) string {
