@@ -252,7 +252,7 @@ func (s *session) interruptedIdle() error {
 	causes := s.occurred()
 	switch {
 	case causes == 0 && s.lease.kept == keptByDiagnostics:
-		if err := s.keep(keptNot); err != nil { // the client has not read them in time
+		if err := s.expire(); err != nil {
 			return err
 		}
 	case causes&causeBackendGone != 0 && s.lease.kept == keptByDiagnostics:

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
@@ -24,6 +25,7 @@ func (s *session) ensureModes() error {
 	if s.readsLastStatement() {
 		return nil
 	}
+	s.lease.rows = false // of the gateway's query
 	return s.queryModes()
 }
 
@@ -283,4 +285,54 @@ func (l *lender) endSilent(now time.Time) {
 			_ = x.backend.SetReadDeadline(past)
 		}
 	}
+}
+
+// inserts reports whether the current statement is one that inserts rows, and no more.
+func (x *executor) inserts() bool {
+	t := x.plan.Type()
+	return t == sqlplan.TypeInsert || t == sqlplan.TypeReplace || t == sqlplan.TypeLoad || t == sqlplan.TypeDDL
+}
+
+// setsInsertID reports whether the current statement may change LAST_INSERT_ID(), as CREATE TABLE … SELECT does.
+func (x *executor) setsInsertID() bool {
+	return x.plan.Effects().Has(sqlplan.EffectInsertID) || x.plan.Type() == sqlplan.TypeDDL
+}
+
+// pingChanged reports whether the server reports a change with the response to a COM_PING.
+func (s *session) pingChanged() (changed bool, err error) {
+	s.lease.scratch = append(s.lease.scratch[:0], ping[:]...)
+	if _, err := s.backend.Write(s.lease.scratch); err != nil {
+		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+	}
+	return s.readPing()
+}
+
+func (s *session) readPing() (changed bool, err error) {
+	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
+	s.internal = true
+	defer func() { s.internal = false }()
+	for {
+		p, rest, err := cutPacket(s.backend.Buffered())
+		if err == nil && len(p) > 0 {
+			var ok mysqlwire.OK
+			if err := ok.Decode(p, s.caps|mysqlwire.CapSessionTrack); err != nil {
+				return false, fmt.Errorf("%w: response to a ping: %w", errBackendIdle, err)
+			}
+			s.backend.Discard(len(s.backend.Buffered()) - len(rest))
+			for it := ok.StateChanges(); it.Next(); {
+				changed = changed || it.Change().Type == mysqlwire.StateChanged
+			}
+			return changed, nil
+		}
+		if err := s.fillBackend(); err != nil {
+			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+		}
+	}
+}
+
+func parseUint(b []byte) (n uint64) {
+	for _, c := range b {
+		n = n*10 + uint64(c-'0')
+	}
+	return n
 }

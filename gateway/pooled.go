@@ -266,10 +266,12 @@ type lease struct {
 	kept     keptBy           // why it is kept after the last command
 	unread   bool             // there may be warnings or an error of an earlier statement to read
 	opened   bool             // a statement that failed may have opened a transaction: errors have no status
+	saved    bool             // there may be a savepoint without a transaction
 	found    bool             // FOUND_ROWS() of the last statement differs from the rows that it returned
 	insertID uint64           // LAST_INSERT_ID() of the session, unless it has a connection on which it is newer
 	changed  bool             // the server has reported changes of the session for the current command
 	selected *string          // the default schema that it has reported for it; nil: none
+	doubtful bool             // the server may not even say so later: triggers or functions may have done it before an error
 	unsure   bool             // a statement may have changed the session without a report: see confirm
 	digest   sqldigest.Digest // of that statement
 	asks     bool             // a COM_PING is to follow the statement: see maySendPing
@@ -481,7 +483,7 @@ func (s *session) hold(c *pool.Conn[class, *sharedConn]) {
 
 func (s *session) own(c *pool.Conn[class, *sharedConn]) {
 	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
-	s.lease.asks, s.lease.asked, s.lease.pinged, s.lease.opened = false, false, false, false
+	s.lease.asks, s.lease.asked, s.lease.pinged, s.lease.opened, s.lease.saved, s.lease.doubtful = false, false, false, false, false, false
 	conn := c.Value.conn
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)
@@ -495,7 +497,7 @@ func (s *session) keep(why keptBy) error {
 	if l.shared == nil {
 		return nil
 	}
-	if l.shared.InLine() > 0 && why == keptByDiagnostics && !l.unsure {
+	if l.shared.InLine() > 0 && why == keptByDiagnostics && !l.unsure && !s.modes.unknown {
 		why = keptNot // those behind have replaced them
 	}
 	if why != keptNot || l.unsure {
@@ -544,7 +546,7 @@ func (s *session) giveBack() error {
 		s.handOver()
 		return nil
 	}
-	c.stale = l.unread || l.pinned // what another session left, as warnings, is not for the next one: a reset removes it
+	c.stale = l.unread || l.pinned || l.doubtful // what another session left, as warnings, is not for the next one: a reset removes it
 	shared := l.shared
 	s.leave()
 	if !c.sets.equal(&s.carried.sets) {

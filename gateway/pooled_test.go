@@ -444,6 +444,24 @@ func TestSelectLimit(t *testing.T) {
 	})
 }
 
+// TestFailedUse has a client without any further command after an error that leaves its default schema to be queried.
+func TestFailedUse(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database d1"))
+		r := startPooled(t, s, 1, nil)
+		a, b := dialPooled(t, r.addr, "d1", nil), dialPooled(t, r.addr, "", nil)
+		if _, err := a.Exec(t.Context(), "USE nowhere"); err == nil {
+			t.Error("USE of an unknown schema: no error")
+		}
+		if _, err := b.Exec(t.Context(), "DO 1"); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		if got := one(t, a, "SELECT DATABASE()")[0]; got != "d1" {
+			t.Errorf("default schema %q, want d1", got)
+		}
+	})
+}
+
 // TestSetsAfterReset: a SET that the session before has executed too is executed again if the connection is reset.
 func TestSetsAfterReset(t *testing.T) {
 	s := testmysql.Start(t)

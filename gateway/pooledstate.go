@@ -71,7 +71,7 @@ func (s *session) startShared() (done bool, err error) {
 func (s *session) resetShared() error {
 	c := s.lease.shared.Value
 	c.stale, c.inserted, s.lease.insertID, s.lease.unread, s.lease.unsure, s.lease.touched = true, false, 0, false, false, true
-	s.lease.pinned = false
+	s.lease.pinned, s.lease.doubtful = false, false
 	s.modes.unknown = false // bring queries them
 	s.statements.moved = true
 	resp := s.resp
@@ -231,6 +231,7 @@ func (s *session) settle() (keptBy, error) {
 		l.opened = false
 	}
 	l.opened = l.opened || s.resp.Errno != 0 && !s.modes.status.Has(mysqlwire.StatusAutocommit)
+	l.saved = s.hasSavepoint()
 	why := s.keeps()
 	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
 		if err := s.goAlone(); err != nil {
@@ -242,17 +243,53 @@ func (s *session) settle() (keptBy, error) {
 		l.touched = true
 		why = s.keeps()
 	}
+	if why == keptByModes && s.modes.unknown {
+		why = keptByDiagnostics
+	}
 	return why, nil
 }
 
-// usesTable reports whether the current command is a statement that names a table, and no more than one statement.
-func (s *session) usesTable() bool {
-	if s.plan == nil || s.plan.Type() == sqlplan.TypeMulti {
+// expire ends what keptByDiagnostics is for: the client has not read them in time.
+func (s *session) expire() error {
+	why := keptNot
+	if s.modes.unknown {
+		if err := s.goAlone(); err != nil {
+			return err
+		}
+		if err := s.queryModes(); err != nil {
+			return err
+		}
+		s.lease.touched, s.lease.rows = true, false
+		if why = s.keeps(); why == keptByDiagnostics {
+			why = keptNot
+		}
+	}
+	return s.keep(why)
+}
+
+// hasSavepoint reports whether the session may have a savepoint though no transaction is open: with autocommit off, servers
+// report none for it.
+func (s *session) hasSavepoint() bool {
+	switch {
+	case s.modes.status.Has(mysqlwire.StatusAutocommit), s.msg.cmd == mysqlwire.ComResetConnection:
+		return false
+	case s.plan == nil, s.msg.cmd == mysqlwire.ComStmtPrepare:
+	case s.plan.Effects().Has(sqlplan.EffectSavepoint):
+		return true
+	case s.plan.Effects().Any(sqlplan.EffectCommit | sqlplan.EffectRollback | sqlplan.EffectImplicitCommit):
 		return false
 	}
-	switch s.plan.Type() {
+	return s.lease.saved
+}
+
+// usesTable reports whether the current command is a statement that names a table, and no more than one statement.
+func (x *executor) usesTable() bool {
+	if x.plan == nil || x.plan.Type() == sqlplan.TypeMulti {
+		return false
+	}
+	switch x.plan.Type() {
 	case sqlplan.TypeSelect, sqlplan.TypeInsert, sqlplan.TypeReplace, sqlplan.TypeUpdate, sqlplan.TypeDelete:
-		for range s.plan.Tables() {
+		for range x.plan.Tables() {
 			return true
 		}
 	}
@@ -262,7 +299,7 @@ func (s *session) usesTable() bool {
 // keeps returns why the session keeps its connection after the current command.
 func (s *session) keeps() keptBy {
 	switch l := &s.lease; {
-	case s.transaction.continues(s.modes.status) || l.opened:
+	case s.transaction.continues(s.modes.status) || l.opened || l.saved:
 		return keptByTransaction
 	case s.carried.pin.Load() != nil:
 		return keptByPin
@@ -301,9 +338,12 @@ func (x *executor) afterShared() {
 	effects, l := x.plan.Effects(), &x.lease
 	if x.hidesChanges() {
 		l.unsure, l.digest = true, x.rec.Digest
+		l.doubtful = l.doubtful || x.modes.maria && (x.usesTable() || x.plan.Type() == sqlplan.TypeMulti || x.plan.Type() == sqlplan.TypeLoad)
 	}
-	if effects.Has(sqlplan.EffectInsertID) && (x.resp.LastInsertID != 0 || x.resp.Errno != 0 || effects.Has(sqlplan.EffectLastResult)) ||
-		effects.Any(sqlplan.EffectFunction|sqlplan.EffectUnknown) {
+	several := x.plan.After()&sqlplan.AfterRoutine != 0 && x.resp.Results > 1 // the text after a routine's body was not part of it
+	if x.setsInsertID() && (x.resp.LastInsertID != 0 || x.resp.Errno != 0 || effects.Has(sqlplan.EffectLastResult) || !x.inserts() ||
+		x.plan.Type() == sqlplan.TypeDDL && x.resp.Affected != 0) ||
+		effects.Any(sqlplan.EffectFunction|sqlplan.EffectUnknown) || several {
 		c := l.shared.Value
 		c.unlike = !c.inserted && c.insertID != l.insertID || c.inserted && c.unlike
 		c.inserted = true
@@ -318,11 +358,14 @@ func (x *executor) afterShared() {
 		}
 	}
 	switch t := x.plan.Type(); {
+	case several:
+		x.carried.pinSession(x.query, otherReason)
 	case effects.Any(sqlplan.EffectCommit|sqlplan.EffectRollback) && (!x.msg.whole || contains(x.rec.Text, "RELEASE") || contains(x.rec.Normalized, "RELEASE")):
 		x.carried.pinSession(x.query, releaseReason)
 	case t == sqlplan.TypeOther && !effects.Has(sqlplan.EffectLastResult) && effects.Any(sqlplan.EffectAdmin|sqlplan.EffectUnknown):
 		x.carried.pinSession(x.query, otherReason)
-	case l.changed && t != sqlplan.TypeSet && t != sqlplan.TypeUse && !effects.Any(statefulEffects) && !x.carried.ended && x.carried.pin.Load() == nil:
+	case l.changed && t != sqlplan.TypeSet && t != sqlplan.TypeUse && !effects.Any(statefulEffects) && !x.carried.ended &&
+		(t != sqlplan.TypeDDL || x.carried.pin.Load() == nil): // it may concern a temporary table that pins
 		x.carried.pinSession(x.query, changedReason)
 	}
 }
@@ -387,38 +430,6 @@ func (s *session) readAsked() error {
 	return err
 }
 
-// pingChanged reports whether the server reports a change with the response to a COM_PING.
-func (s *session) pingChanged() (changed bool, err error) {
-	s.lease.scratch = append(s.lease.scratch[:0], ping[:]...)
-	if _, err := s.backend.Write(s.lease.scratch); err != nil {
-		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
-	}
-	return s.readPing()
-}
-
-func (s *session) readPing() (changed bool, err error) {
-	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
-	s.internal = true
-	defer func() { s.internal = false }()
-	for {
-		p, rest, err := cutPacket(s.backend.Buffered())
-		if err == nil && len(p) > 0 {
-			var ok mysqlwire.OK
-			if err := ok.Decode(p, s.caps|mysqlwire.CapSessionTrack); err != nil {
-				return false, fmt.Errorf("%w: response to a ping: %w", errBackendIdle, err)
-			}
-			s.backend.Discard(len(s.backend.Buffered()) - len(rest))
-			for it := ok.StateChanges(); it.Next(); {
-				changed = changed || it.Change().Type == mysqlwire.StateChanged
-			}
-			return changed, nil
-		}
-		if err := s.fillBackend(); err != nil {
-			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
-		}
-	}
-}
-
 // contains reports whether the text contains a word, in letters of any case.
 func contains(text []byte, word string) bool {
 	for i := range text {
@@ -444,7 +455,8 @@ const readsInsertID = sqlplan.EffectLastResult | sqlplan.EffectFunction | sqlpla
 // connection does not have.
 func (x *executor) beforeShared() (*clientError, error) {
 	l, effects := &x.lease, x.plan.Effects()
-	if effects.Any(sqlplan.EffectCharset|sqlplan.EffectSQLMode) && x.msg.cmd == mysqlwire.ComQuery {
+	if effects.Any(sqlplan.EffectCharset|sqlplan.EffectSQLMode) && x.msg.cmd == mysqlwire.ComQuery &&
+		!(effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true)) { // which a PREPARE would replace
 		if err := x.attachAll(); err != nil {
 			return nil, err
 		}
@@ -464,7 +476,7 @@ func (x *executor) beforeShared() (*clientError, error) {
 		return nil, nil
 	}
 	if !effects.Any(readsInsertID) && x.modes.status.Has(mysqlwire.StatusAutocommit) &&
-		(c.inserted || c.insertID == 0 || !effects.Has(sqlplan.EffectInsertID)) { // which 0 shows to have set it
+		(c.inserted || c.insertID == 0 && x.inserts() || !x.setsInsertID()) { // which 0 shows to have set it
 		return nil, nil
 	}
 	if !l.fresh && effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true) { // a SET before it would remove what it reads
@@ -571,11 +583,4 @@ func (noConn) SetWriteDeadline(time.Time) error { return nil }
 func (m *modes) adopt(mode sqldigest.Mode, st mysqlwire.Status) {
 	m.status, m.unknown = st, false
 	m.set(mode)
-}
-
-func parseUint(b []byte) (n uint64) {
-	for _, c := range b {
-		n = n*10 + uint64(c-'0')
-	}
-	return n
 }

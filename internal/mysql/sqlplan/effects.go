@@ -311,6 +311,9 @@ func (a *analysis) clauseEffects(i, hi int) (into bool) {
 			a.effects |= EffectSequence
 			a.sequence = true
 		}
+		if following == "for" && i > 0 && a.is(i-1, "previous") {
+			a.effects |= EffectLastResult
+		}
 		a.sequence = a.sequence || following == "for"
 	}
 	return false
