@@ -46,8 +46,9 @@ func run(ctx context.Context, o *Options, out, log io.Writer) (err error) {
 		return err
 	}
 	connections := max(maxThreads, o.Idle)
+	// Twice as many: the server still closes those of the way before.
 	settings := []testmysql.Option{testmysql.WithArgs("--innodb-buffer-pool-size=512M",
-		fmt.Sprintf("--max-connections=%d", connections+50))}
+		fmt.Sprintf("--max-connections=%d", 2*connections+50))}
 	if o.Idle > 0 {
 		if err := raiseFileLimit(connections); err != nil {
 			return err
