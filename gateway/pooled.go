@@ -60,9 +60,10 @@ type loginState struct {
 // A userPool is the connections of a user that the sessions of a loop share.
 type userPool struct {
 	pool.Pool[class, *sharedConn]
-	lender *lender
-	user   string
-	logins map[class]*loginState // by class without schema; guarded by lender.mu
+	lender   *lender
+	user     string
+	learning sync.Mutex            // guards logins; held while one is learned
+	logins   map[class]*loginState // by class without schema
 }
 
 // A lender has the pools of a loop. Its keeper is a task that owns idle connections, and closes those that are old.

@@ -433,27 +433,28 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 func (s *session) prepareShared(ctx context.Context, client *mysqlconn.Client, c *sharedConn, key class) error {
 	key.schema = false
 	p := s.lease.pool
-	p.lender.mu.Lock()
+	var err error
+	p.learning.Lock()
 	known := p.logins[key]
-	p.lender.mu.Unlock()
-	if known == nil {
-		var err error
-		if known, err = learnLogin(ctx, client); err != nil {
-			return err
+	first := known == nil
+	if first {
+		if known, err = learnLogin(ctx, client); err == nil {
+			p.logins[key] = known
 		}
-		p.lender.mu.Lock()
-		p.logins[key] = known
-		p.lender.mu.Unlock()
-		if !known.resets {
-			return errUsedUp
-		}
+	}
+	p.learning.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case first && !known.resets:
+		return errUsedUp
 	}
 	c.login = known
 	if _, err := client.Exec(ctx, trackState()); err != nil {
 		return fmt.Errorf("the server has no session tracking, which shared connections need: %w", err)
 	}
 	mode := sqldigest.Mode(0).WithServer(sqldigest.ParseServer(client.ServerVersion))
-	_, err := client.Query(ctx, modesQuery, func(row mysqlwire.TextRow) error {
+	_, err = client.Query(ctx, modesQuery, func(row mysqlwire.TextRow) error {
 		mode = mode.WithCharset(sqldigest.CharsetNamed(row[0])).WithSQLMode(row[1])
 		return nil
 	})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testwait"
@@ -353,6 +355,29 @@ func TestSharedChangeUserGuesses(t *testing.T) {
 		}
 		if err := changeSharedUser(c, testmysql.RootUser, testmysql.Password, "", 45); checked == 0 || err == nil {
 			t.Errorf("after %d wrong passwords: %v", checked, err)
+		}
+	})
+}
+
+// TestLoginIsLearnedOnce has clients connect at once. The gateway reads the server's variables for one of them.
+func TestLoginIsLearnedOnce(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		r := startPooled(t, s, 8, nil)
+		var all errgroup.Group
+		for range 8 {
+			all.Go(func() error {
+				c, err := dialShared(t, r.addr, "", nil)
+				if err == nil {
+					_, err = c.Exec(t.Context(), "BEGIN") // keeps a connection
+				}
+				return err
+			})
+		}
+		must(t, all.Wait())
+		direct, err := dialShared(t, s.Addr, "", nil)
+		must(t, err)
+		if got := one(t, direct, "SHOW GLOBAL STATUS LIKE 'Com_show_variables'")[1]; got != "3" {
+			t.Errorf("%s statements SHOW VARIABLES, want 3: before a reset, after it, and after what restores the state", got)
 		}
 	})
 }
