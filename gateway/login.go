@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/taredb/tare/internal/gateway/pool"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -41,14 +42,14 @@ type identity struct {
 type login struct {
 	*session
 	deadline      time.Time
-	asked         time.Time // the client was sent the challenge that it has to respond to
-	again         bool      // it changes the user of a session that shares connections
-	learned       bool      // to one whose password was learned
-	switched      bool      // another connection to the backend than the one that greeted the client is used
-	compresses    bool      // the client sets CLIENT_COMPRESS, which is not offered
-	queriesMethod bool      // this login determines the user's authentication method
-	schemaLater   []byte    // selected after the login
-	greeted       *greeted  // the backend's connection, until bytes are sent on it
+	asked         time.Time     // the client was sent the challenge that it has to respond to
+	again         bool          // it changes the user of a session that shares connections
+	learned       *pool.Account // of that user, if its password was learned
+	switched      bool          // another connection to the backend than the one that greeted the client is used
+	compresses    bool          // the client sets CLIENT_COMPRESS, which is not offered
+	queriesMethod bool          // this login determines the user's authentication method
+	schemaLater   []byte        // selected after the login
+	greeted       *greeted      // the backend's connection, until bytes are sent on it
 	hello         mysqlwire.Handshake
 	response      mysqlwire.HandshakeResponse
 	buf           []byte         // payloads under construction

@@ -319,6 +319,14 @@ func TestLearnedChangeUser(t *testing.T) {
 	if _, err := c.Exec(t.Context(), "select 1"); err == nil {
 		t.Error("the session stays")
 	}
+	must(t, changeSharedUser(app(), "learned", secret, "shop", 45))
+	for range 2 {
+		refusal(t, "a wrong password", changeSharedUser(app(), "learned", "wrong", "shop", 45))
+	}
+	if e := refusal(t, "the right password after three wrong ones of other sessions", changeSharedUser(app(), "learned", secret, "shop", 45)); !strings.Contains(e.Message, "connect again") {
+		t.Errorf("error %v", e)
+	}
+	l.mustDial(secret)
 }
 
 // TestLearnedIsSecret searches for the password in the log, the metrics and the gateway's structures.

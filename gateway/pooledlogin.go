@@ -158,7 +158,8 @@ func (l *login) denied(response []byte) error {
 	}
 	l.srv.metrics.poolDenied.Add(1)
 	l.wrongPasswords++
-	if l.learned { // and maybe changed
+	if l.learned != nil { // and maybe changed
+		l.learned.Refuse()
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoAccessDenied, msg: fmt.Sprintf(
 			"Access denied for user '%s'@'%s': connect again, so that the server checks the password", l.modes.user, l.remote.Addr())})
 	}
@@ -206,16 +207,16 @@ func (s *session) changeShared() error {
 	switch {
 	case ok:
 		learned = nil
-	case learned != nil:
+	case learned != nil && learned.Refused() < maxWrongPasswords: // of all sessions: the server does not count them
 		password = learned.Password()
 	default:
 		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf(
-			"Tare does not change the user of a session that shares connections to '%s', whose account is not in the file of option pool-accounts, and not learned (option pool-learn): connect again", user))
+			"Tare does not change the user of a session that shares connections to '%s', whose account is not in the file of option pool-accounts, and not learned (option pool-learn), or had wrong passwords: connect again", user))
 	}
 	if !s.srv.users.transfer(s.modes.user, user) {
 		return s.violation(1, mysqlwire.ErrnoTooManyUserConnections, s.tooManyConnections(u.User).msg)
 	}
-	l := login{session: s, again: true, learned: learned != nil, deadline: time.Now().Add(s.srv.opts.HandshakeTimeout)}
+	l := login{session: s, again: true, learned: learned, deadline: time.Now().Add(s.srv.opts.HandshakeTimeout)}
 	l.response.AuthPlugin, l.response.AuthResponse = slices.Clone(u.AuthPlugin), slices.Clone(u.AuthResponse)
 	l.hello.AuthData = s.salt
 	previous := [...]string{s.modes.user, s.modes.schema}

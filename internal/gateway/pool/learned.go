@@ -32,6 +32,7 @@ type Account struct {
 	password *string      // a pointer, because fmt prints unexported fields without calling methods
 	proven   [2]time.Time // when a server has last accepted the password: without TLS, with TLS; guarded by Learned.mu
 	forgot   atomic.Bool
+	wrong    atomic.Uint32 // passwords that the gateway has refused, without the server's counting them
 	turn     chan struct{} // full during a login
 }
 
@@ -195,6 +196,12 @@ func (a *Account) Password() string { return *a.password }
 
 // Forgotten reports whether the account was removed from Learned: connections opened with it are not lent any more.
 func (a *Account) Forgotten() bool { return a != nil && a.forgot.Load() }
+
+// Refuse records that the gateway has refused a wrong password for a.
+func (a *Account) Refuse() { a.wrong.Add(1) }
+
+// Refused returns how many wrong passwords the gateway has refused.
+func (a *Account) Refused() uint32 { return a.wrong.Load() }
 
 // Turn waits for the right to log in, until the function that it returns is called: there is one login at a time, because servers count
 // refused ones against the account.
