@@ -40,6 +40,9 @@ func TestPooledDepth(t *testing.T) {
 			must(t, s.Exec("insert into "+schema+".t values "+strings.Join(rows, ",")))
 		}
 		t.Run("one connection", func(t *testing.T) { pooledDepth(t, s, 1, *poolSteps/2, &depthClient{}) })
+		if testing.Short() && s.CA != nil { // the other kinds of clients differ in nothing that TLS affects
+			return
+		}
 		t.Run("old clients", func(t *testing.T) { pooledDepth(t, s, 3, *poolSteps/2, &depthClient{old: true}) })
 		t.Run("executions", func(t *testing.T) { pooledDepth(t, s, 1, *poolSteps/2, &depthClient{executes: true}) })
 	})

@@ -260,6 +260,7 @@ func TestPooledReplay(t *testing.T) {
 	files, err := filepath.Glob("testdata/pooled/*.txt")
 	must(t, err)
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		t.Parallel()
 		for _, file := range files {
 			script, err := os.ReadFile(file)
 			must(t, err)
