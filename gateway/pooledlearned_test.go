@@ -321,7 +321,7 @@ func TestLearnedChangeUser(t *testing.T) {
 	}
 	must(t, changeSharedUser(app(), "learned", secret, "shop", 45))
 	for range 2 {
-		refusal(t, "a wrong password", changeSharedUser(app(), "learned", "wrong", "shop", 45))
+		_ = refusal(t, "a wrong password", changeSharedUser(app(), "learned", "wrong", "shop", 45))
 	}
 	if e := refusal(t, "the right password after three wrong ones of other sessions", changeSharedUser(app(), "learned", secret, "shop", 45)); !strings.Contains(e.Message, "connect again") {
 		t.Errorf("error %v", e)
@@ -338,7 +338,7 @@ func TestLearnedIsSecret(t *testing.T) {
 	must(t, l.server.Exec("alter user learned account lock"))
 	l.closeConnections("learned")
 	_, err := l.dial("learned", "another horse", mysqlconn.TLSRequired)
-	refusal(t, "a locked account", err)
+	_ = refusal(t, "a locked account", err)
 	if got := l.log.String(); !strings.Contains(got, "account learned") || !strings.Contains(got, "account forgotten") || !strings.Contains(got, "user=learned") {
 		t.Errorf("log:\n%s", got)
 	}
@@ -373,7 +373,7 @@ func TestLearnedFromLies(t *testing.T) {
 			o.Loops, o.Pool, o.DrainTimeout = 1, &gateway.PoolOptions{Max: 2, Learn: true}, time.Second
 		})
 		_, err := dialShared(t, r.addr, "", func(c *mysqlconn.Config) { c.User, c.Password, c.TLSMode = "tare", secret, mysqlconn.TLSRequired })
-		refusal(t, "a login that the server refuses", err)
+		_ = refusal(t, "a login that the server refuses", err)
 		if n := r.metric(t, "tare_pool_learned_accounts"); n != 0 {
 			t.Errorf("%d accounts are known", n)
 		}
@@ -452,7 +452,7 @@ func TestLearnedClear(t *testing.T) {
 		}
 	}
 	_, err := dial("wrong")
-	refusal(t, "a wrong password", err)
+	_ = refusal(t, "a wrong password", err)
 	known(0)
 	_, err = dial(secret)
 	must(t, err)

@@ -22,7 +22,7 @@ var (
 
 // checkPatterns checks that each alternative of the patterns of tests that the Makefile and the stages of make e2e run or skip matches a
 // test of the packages on these lines, and that a table describes each stage.
-func checkPatterns(t *Tree) (findings []Finding, err error) {
+func checkPatterns(t *Tree) (findings []Finding, err error) { //nolint:unparam // the type of checks
 	tests := make(map[string][]string) // by directory
 	for _, f := range t.parsed {
 		for _, d := range f.Decls {
@@ -146,15 +146,15 @@ func alternatives(re *syntax.Regexp) (patterns []string) {
 				continue // a part without alternatives is in the patterns of the others
 			}
 			for _, one := range of {
-				pattern := ""
+				var pattern strings.Builder
 				for other, sub := range re.Sub {
-					if other == n {
-						pattern += "(?:" + one + ")"
-					} else {
-						pattern += "(?:" + sub.String() + ")"
+					part := one
+					if other != n {
+						part = sub.String()
 					}
+					pattern.WriteString("(?:" + part + ")")
 				}
-				patterns = append(patterns, pattern)
+				patterns = append(patterns, pattern.String())
 			}
 		}
 		if patterns != nil {

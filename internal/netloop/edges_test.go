@@ -104,8 +104,13 @@ func TestReadyAfterRead(t *testing.T) {
 		hungUp  bool
 		want    bool
 	}{
-		{"tcp", 11, false, false}, {"tcp", 10, false, true}, {"tcp", 9, false, true}, {"tcp", 11, true, true},
-		{"unix", 11, false, true}, {"unix", 10, false, true}, {"unix", 11, true, true},
+		{"tcp", 11, false, false},
+		{"tcp", 10, false, true},
+		{"tcp", 9, false, true},
+		{"tcp", 11, true, true},
+		{"unix", 11, false, true},
+		{"unix", 10, false, true},
+		{"unix", 11, true, true},
 	} {
 		g := newGroup(t, 1)
 		if g.Loops() == 0 {

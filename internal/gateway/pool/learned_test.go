@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,7 @@ import (
 )
 
 func newLearned(busy ...string) *pool.Learned {
-	return &pool.Learned{Life: time.Hour, InUse: func(user string) bool {
-		for _, b := range busy {
-			if b == user {
-				return true
-			}
-		}
-		return false
-	}}
+	return &pool.Learned{Life: time.Hour, InUse: func(user string) bool { return slices.Contains(busy, user) }}
 }
 
 // TestLearnedLife requires that a password admits clients for Life after a login by it, with connections of the kind of that login.

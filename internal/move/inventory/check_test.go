@@ -72,8 +72,10 @@ func TestDefinitions(t *testing.T) {
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Connection = "a'b" }, "no name of one"},
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.Database = "utf8; DROP DATABASE x" }, "no name of one"},
 		{Event, by + "EVENT `x` ON SCHEDULE EVERY 1 HOUR DO SELECT 1", func(o *Object) { o.Context.TimeZone = "'; DROP" }, "time zone"},
-		{Event, by + "EVENT `x` ON SCHEDULE EVERY '1:2' HOUR_MINUTE STARTS '2026-01-01' ENDS '2027-01-01' ON COMPLETION NOT PRESERVE DISABLE ON SLAVE COMMENT 'DO' DO SELECT 1",
-			func(o *Object) { o.Context.TimeZone = "+05:30" }, ""},
+		{
+			Event, by + "EVENT `x` ON SCHEDULE EVERY '1:2' HOUR_MINUTE STARTS '2026-01-01' ENDS '2027-01-01' ON COMPLETION NOT PRESERVE DISABLE ON SLAVE COMMENT 'DO' DO SELECT 1",
+			func(o *Object) { o.Context.TimeZone = "+05:30" }, "",
+		},
 		{Function, by + "FUNCTION `x`() RETURNS int RETURN 1", func(o *Object) { o.Context.SQLMode = "NEW_MODE" }, "unknown"},
 
 		// Without a definer it would be the account of the copy.
