@@ -234,11 +234,11 @@ func TestCorpusServers(t *testing.T) {
 					}
 				})
 			}
-			lanes.Wait() // no limit of its own: the test has one
+			lanes.Wait() // bounded by the time limit of the test
 		}
 		servers.Go(func() { t.Run(server, play) })
 	}
-	servers.Wait() // no limit of its own: the test has one
+	servers.Wait() // bounded by the time limit of the test
 	t.Logf("%d scripts; of %d causes in bold %d are right; of %d causes %d are named; %d false alarms", ran, bold, right, expected, named, alarms)
 	if ran > 10 && (20*right < 19*bold || 5*named < 4*expected) {
 		t.Error("precision is below 0.95, or recall below 0.8")

@@ -338,7 +338,7 @@ func (s *session) loggedInAs(a *pool.Account, tls bool, err error) error {
 		s.srv.learned.Forget(a, pool.Refused)
 		s.srv.loginLog.log(s.srv.opts.Diag, "account forgotten: the server refuses its password", "user", a.User, "error", err)
 		return fmt.Errorf("%w: %w", errForgotten, err)
-	case !ok && !isNetwork(err): // the server requests what the client may have, as its key
+	case !ok && !isNetwork(err): // the server requires something that the client may have, such as its key
 		s.srv.learned.Doubt(a, tls)
 	}
 	return err

@@ -33,7 +33,7 @@ type sharedConn struct {
 	login *loginState
 	base  int64 // heap bytes without statements
 
-	account *pool.Account // that it was logged in with, if it was learned
+	account *pool.Account // of the login, if it was learned
 	heap    int64         // bytes charged to Server.held
 
 	// The state of the server's session.
@@ -547,7 +547,7 @@ func (s *session) giveBack() error {
 		s.handOver()
 		return nil
 	}
-	c.stale = l.unread || l.pinned || l.doubtful // what another session left, as warnings, is not for the next one: a reset removes it
+	c.stale = l.unread || l.pinned || l.doubtful // a reset removes the warnings and the state of this session
 	shared := l.shared
 	s.leave()
 	if !c.sets.equal(&s.carried.sets) {

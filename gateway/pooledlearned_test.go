@@ -433,7 +433,7 @@ func sendsInFull(t *testing.T, addr, password string) error {
 }
 
 // TestLearnedClear logs in by mysql_clear_password. The first client keeps its connection, because its password may be for one login;
-// for the second one, the gateway logs in by the same method. The server has no results for what it is asked then.
+// for the second one, the gateway logs in by the same method. The server has no results for the queries that follow.
 func TestLearnedClear(t *testing.T) {
 	s := testscript.NewSHA2Server(t, "tare", secret)
 	s.Clear = true

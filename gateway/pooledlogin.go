@@ -198,6 +198,9 @@ func (s *session) changeShared() error {
 	if err := u.Decode(s.msg.body, s.caps); err != nil {
 		return s.violation(1, mysqlwire.ErrnoMalformedPacket, "Malformed communication packet: "+err.Error())
 	}
+	if u.Charset > math.MaxUint8 { // a login at the backend has eight bits for it
+		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf("Tare does not change the user of a session that shares connections with collation %d: use one up to 255, then SET NAMES", u.Charset))
+	}
 	if s.wrongPasswords >= maxWrongPasswords {
 		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf("Unknown command: Tare changes no user after %d wrong passwords: connect again", maxWrongPasswords))
 	}

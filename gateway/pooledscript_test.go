@@ -199,8 +199,8 @@ func TestPingFollows(t *testing.T) {
 // another one serves the client, or it gets an error that says why.
 func TestSilentBackend(t *testing.T) {
 	t.Parallel()
-	const limit = 100 * time.Millisecond
-	var silent atomic.Int64 // times
+	const limit = time.Second // of logins too, also on a busy machine
+	var silent atomic.Int64   // times
 	var closes atomic.Bool
 	start := func(command string) (*rig, *mysqlconn.Client, *mysqlconn.Client) {
 		serve := keeper(&closes, func(c *mysqlconn.Conn, sql string) bool {
@@ -226,7 +226,7 @@ func TestSilentBackend(t *testing.T) {
 		for _, c := range []struct {
 			times int64
 			want  string
-		}{{1, ""}, {3, "3 of them had no response within 100ms (option connect-timeout)"}, {0, ""}} {
+		}{{1, ""}, {3, "3 of them had no response within 1s (option connect-timeout)"}, {0, ""}} {
 			_, err := a.Exec(t.Context(), "DO 1")
 			must(t, err)
 			opened := r.metric(t, "tare_pool_opened_total", testmysql.AppUser)

@@ -338,7 +338,8 @@ func TestPooledMethods(t *testing.T) {
 	}
 }
 
-// TestSharedChangeUserGuesses sends wrong passwords in one session: servers check at most three, and no right one afterwards.
+// TestSharedChangeUserGuesses sends wrong passwords in one session: servers check at most three, and no right one afterwards. A collation that shared
+// connections cannot have is refused.
 func TestSharedChangeUserGuesses(t *testing.T) {
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {
 		c := dialPooled(t, startPooled(t, s, 1, nil).addr, "", nil)
@@ -355,6 +356,11 @@ func TestSharedChangeUserGuesses(t *testing.T) {
 		}
 		if err := changeSharedUser(c, testmysql.RootUser, testmysql.Password, "", 45); checked == 0 || err == nil {
 			t.Errorf("after %d wrong passwords: %v", checked, err)
+		}
+		c = dialPooled(t, startPooled(t, s, 1, nil).addr, "", nil)
+		e := refusal(t, "a collation of more than eight bits", changeSharedUser(c, testmysql.AppUser, testmysql.Password, "", 309))
+		if !strings.Contains(e.Message, "collation 309") {
+			t.Errorf("error %v", e)
 		}
 	})
 }

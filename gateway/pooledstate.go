@@ -249,7 +249,7 @@ func (s *session) settle() (keptBy, error) {
 	return why, nil
 }
 
-// expire ends what keptByDiagnostics is for: the client has not read them in time.
+// expire returns the connection of a client that has not read its diagnostics in time.
 func (s *session) expire() error {
 	why := keptNot
 	if s.modes.unknown {

@@ -61,21 +61,17 @@ func TestBudget(t *testing.T) {
 				t.Errorf("%d spent: %d after pace, want %d", spend, task.spent, want)
 			}
 		}
-		for want := 0; want < budget; {
-			task.Yield()
-			if task.spent != 0 {
-				t.Errorf("%d spent in the next turn", task.spent)
+		task.Yield()
+		if task.spent != 0 {
+			t.Errorf("%d spent in the next turn", task.spent)
+		}
+		for range 4 {
+			if n, err := c.Write(make([]byte, 100)); n != 100 || err != nil {
+				t.Errorf("%d bytes written: %v", n, err)
 			}
-			want = 4 * (operation + 100)
-			for range 4 {
-				if n, err := c.Write(make([]byte, 100)); n != 100 || err != nil {
-					t.Errorf("%d bytes written: %v", n, err)
-				}
-			}
-			if task.spent != want {
-				t.Errorf("%d spent by writes, want %d", task.spent, want)
-			}
-			break
+		}
+		if want := 4 * (operation + 100); task.spent != want {
+			t.Errorf("%d spent by writes, want %d", task.spent, want)
 		}
 		c.AwaitRead()
 		task.spent = 0
@@ -514,7 +510,7 @@ func (b badDescriptor) Control(f func(uintptr)) error {
 	return b.err
 }
 
-// TestTakeDescriptorFails has connections without a descriptor, and those whose descriptor cannot be had or duplicated: none is moved to a loop.
+// TestTakeDescriptorFails has connections without a descriptor, and connections whose descriptor is not available or cannot be duplicated: none is moved to a loop.
 func TestTakeDescriptorFails(t *testing.T) {
 	fails := errors.New("it fails")
 	one, _ := net.Pipe()

@@ -113,7 +113,7 @@ func TestArenaAgain(t *testing.T) {
 	}
 }
 
-// TestUnmapped frees protected slabs in each way: their mappings are gone.
+// TestUnmapped frees protected slabs in each way: they are unmapped.
 func TestUnmapped(t *testing.T) {
 	for name, c := range map[string]struct {
 		idle int64

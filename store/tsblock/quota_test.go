@@ -79,7 +79,7 @@ func TestQuotaExhausted(t *testing.T) {
 				t.Errorf("%s with %d of %d bytes: -want +got\n%.500s", what, limit, peak, d)
 			}
 		}
-		if got, _, err := run(2 * peak); err != nil || cmp.Diff(want, got) != "" { // what it asks for depends on what it has
+		if got, _, err := run(2 * peak); err != nil || cmp.Diff(want, got) != "" { // the request depends on the quota
 			t.Errorf("%s with twice its %d bytes: %v", what, peak, err)
 		}
 		if refused == 0 {
