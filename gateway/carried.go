@@ -86,6 +86,32 @@ func (c *carried) clear() {
 	c.wasReset = false
 }
 
+// forgetShared brings the session into the state after its login, and returns its connection. That has been reset, even where
+// a reset does not lead to the state after a login and the connection is closed: its locks are free before the client has a response.
+func (s *session) forgetShared() error {
+	s.transaction.rollBack()
+	s.transaction.reset()
+	s.carried.clear()
+	s.statements.clear()
+	s.statements.moved = true
+	s.lease.insertID, s.lease.unread = 0, false
+	if s.lease.shared == nil {
+		return nil
+	}
+	resets := s.lease.shared.Value.login.resets
+	s.carried.wasReset = !resets
+	err := s.resetShared()
+	s.carried.wasReset = false
+	switch {
+	case err != nil || s.lease.shared == nil:
+		return err
+	case s.carried.multi != 0 || !resets:
+		s.discardShared()
+		return nil
+	}
+	return s.giveBack()
+}
+
 // reset records COM_RESET_CONNECTION.
 func (c *carried) reset() {
 	c.clear()

@@ -258,27 +258,6 @@ func (s *session) changeShared() error {
 	return err
 }
 
-// forgetShared brings the session into the state after its login, and returns its connection, reset.
-func (s *session) forgetShared() error {
-	s.transaction.rollBack()
-	s.transaction.reset()
-	s.carried.clear()
-	s.statements.clear()
-	s.statements.moved = true
-	s.lease.insertID, s.lease.unread = 0, false
-	if s.lease.shared == nil {
-		return nil
-	}
-	if s.carried.multi != 0 { // which a reset does not undo
-		s.discardShared()
-		return nil
-	}
-	if err := s.resetShared(); err != nil || s.lease.shared == nil {
-		return err
-	}
-	return s.giveBack()
-}
-
 // bringOption repeats the session's COM_SET_OPTION, which holds for its connection as long as it keeps it.
 func (s *session) bringOption() (refused *clientError, err error) {
 	option := mysqlwire.SetOption{Option: mysqlwire.Option(s.carried.multi - 1)}

@@ -35,6 +35,7 @@ import (
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/store/blocksync"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testseed"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/querylog"
 	"github.com/taredb/tare/store/storegateway"
@@ -42,6 +43,9 @@ import (
 )
 
 var allDamages = flag.Bool("all-damages", false, "TestDamagedDataDir damages every file in every way, not in one")
+
+// shortDamages is the number of damages of a short TestDamagedDataDir.
+const shortDamages = 4
 
 // damageTimeout bounds each wait of these tests.
 const damageTimeout = 60 * time.Second
@@ -267,7 +271,7 @@ func unreported(file, damage string) bool {
 var variable = regexp.MustCompile(`[0-9A-Z]{26}|\d{8}\b|\d{4}-\d\d-\d\d(T\d\d)?|\d{13}`)
 
 // TestDamagedDataDir damages a file of each kind of a data directory: the gateway serves MySQL, reports
-// the loss, and stops cleanly. With -all-damages it damages all files, each in every way.
+// the loss, and stops cleanly. A short run tries some; with -all-damages it damages all files, each in every way.
 func TestDamagedDataDir(t *testing.T) {
 	account := testmysql.Shared(t).Config(testmysql.AppUser)
 	template := t.TempDir()
@@ -298,36 +302,12 @@ func TestDamagedDataDir(t *testing.T) {
 		return err
 	}))
 	t.Logf("%d files, %d directories", len(files), len(dirs))
-	run := func(name string, damage func(dir string) error, reported bool) {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			must(t, os.CopyFS(dir, os.DirFS(template)))
-			must(t, damage(filepath.Join(dir, "data")))
-			g, err := startLocal(t, dir, account.Addr)
-			must(t, err)
-			if err := g.serves(account); err != nil {
-				t.Error(err)
-			}
-			testwait.UntilState(t, "metric, log and page to report the same loss", func() (string, bool) { // some losses are found in the background
-				page, metrics, log := g.page(t, "/weight"), g.page(t, "/metrics"), g.log.String()
-				counted := strings.Contains(metrics, "tare_local_state_lost_total{")
-				return log, counted == strings.Contains(log, `"msg":"local state lost"`) && (!counted || strings.Contains(page, "Local state lost")) && (counted || !reported)
-			})
-			if err := g.stop(); err != nil {
-				t.Errorf("stop: %v\n%s", err, g.log)
-			}
-			// A loss is reported once.
-			again, err := startLocal(t, dir, account.Addr)
-			must(t, err)
-			if metrics := again.page(t, "/metrics"); strings.Contains(metrics, "tare_local_state_lost_total{") {
-				t.Errorf("the next start reports it again")
-				defer func() { t.Logf("%s", again.log) }()
-			}
-			if err := again.stop(); err != nil {
-				t.Errorf("stop again: %v\n%s", err, again.log)
-			}
-		})
+	type damaged struct {
+		name     string
+		do       func(dir string) error
+		reported bool
 	}
+	var cases []damaged
 	alike := map[string]int{} // damaged files and directories by their names without block ids and times
 	enough := func(name string) bool {
 		name = variable.ReplaceAllString(name, "*")
@@ -345,7 +325,7 @@ func TestDamagedDataDir(t *testing.T) {
 				continue
 			}
 			reported := len(text) > 0 && !unreported(file, d.name)
-			run(d.name+"/"+file, func(dir string) error { return d.do(filepath.Join(dir, file), slices.Clone(text)) }, reported)
+			cases = append(cases, damaged{d.name + "/" + file, func(dir string) error { return d.do(filepath.Join(dir, file), slices.Clone(text)) }, reported})
 		}
 	}
 	for i, sub := range dirs {
@@ -354,13 +334,48 @@ func TestDamagedDataDir(t *testing.T) {
 		}
 		path := func(dir string) string { return filepath.Join(dir, sub) }
 		if *allDamages || i%2 == 0 {
-			run("no directory/"+sub, func(dir string) error { return os.RemoveAll(path(dir)) }, false)
+			cases = append(cases, damaged{"no directory/" + sub, func(dir string) error { return os.RemoveAll(path(dir)) }, false})
 		}
 		if *allDamages || i%2 == 1 {
-			run("a file/"+sub, func(dir string) error {
+			cases = append(cases, damaged{"a file/" + sub, func(dir string) error {
 				return errors.Join(os.RemoveAll(path(dir)), os.WriteFile(path(dir), []byte("x"), 0o600))
-			}, false)
+			}, false})
 		}
+	}
+	rnd := testseed.Rand(t)
+	rnd.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })
+	if testing.Short() {
+		cases = cases[:shortDamages]
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.CopyFS(dir, os.DirFS(template)))
+			must(t, c.do(filepath.Join(dir, "data")))
+			g, err := startLocal(t, dir, account.Addr)
+			must(t, err)
+			if err := g.serves(account); err != nil {
+				t.Error(err)
+			}
+			testwait.UntilState(t, "metric, log and page to report the same loss", func() (string, bool) { // some losses are found in the background
+				page, metrics, log := g.page(t, "/weight"), g.page(t, "/metrics"), g.log.String()
+				counted := strings.Contains(metrics, "tare_local_state_lost_total{")
+				return log, counted == strings.Contains(log, `"msg":"local state lost"`) && (!counted || strings.Contains(page, "Local state lost")) && (counted || !c.reported)
+			})
+			if err := g.stop(); err != nil {
+				t.Errorf("stop: %v\n%s", err, g.log)
+			}
+			// A loss is reported once.
+			again, err := startLocal(t, dir, account.Addr)
+			must(t, err)
+			if metrics := again.page(t, "/metrics"); strings.Contains(metrics, "tare_local_state_lost_total{") {
+				t.Errorf("the next start reports it again")
+				defer func() { t.Logf("%s", again.log) }()
+			}
+			if err := again.stop(); err != nil {
+				t.Errorf("stop again: %v\n%s", err, again.log)
+			}
+		})
 	}
 }
 

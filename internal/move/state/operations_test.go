@@ -52,7 +52,7 @@ func (f *faults) operations() []operation {
 			phase, p, err := st.PhaseOf(ctx, c, a)
 			return fmt.Sprint(phase, p), err
 		}},
-		{name: "Jobs", want: "dst.a from source: copying, 2 chunks, 1 copied, 3 rows, 2 indexes, all cut false; dst.m from source 1 from source: copying, 1 chunks, 0 copied, 0 rows, 0 indexes, all cut true; ", call: func(ctx context.Context, c conn) (any, error) {
+		{name: "Jobs", before: []string{"UPDATE _tare.copy_table SET started = '2026-01-02 03:04:05'"}, want: "dst.a from source: copying, 2 chunks, 1 copied, 3 rows, 2 indexes, all cut false; dst.m from source 1 from source: copying, 1 chunks, 0 copied, 0 rows, 0 indexes, all cut true; ", call: func(ctx context.Context, c conn) (any, error) {
 			jobs, err := Jobs(ctx, c, "_tare")
 			var text strings.Builder
 			for _, j := range jobs {
