@@ -116,6 +116,9 @@ func TestF(t *testing.T) {
 
 // TestSession compares what becomes of all mutants of a module's package with a list, then resumes, and runs one kind alone.
 func TestSession(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles for a minute")
+	}
 	dir := t.TempDir()
 	for name, text := range module {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
