@@ -207,12 +207,15 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	return a, nil
 }
 
+var specialPiece = localstate.Piece{Name: "special file", Lost: "the content of the file in whose place it was"}
+
 // open opens all instances in the directory.
 func (a *Archive) open() error {
 	o := &a.options
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("create history directory: %w", err)
 	}
+	o.State.SetAsideSpecial(o.Dir, specialPiece)
 	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return err
 	}

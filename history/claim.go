@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 
 	"github.com/taredb/tare/internal/localstate"
@@ -20,7 +19,7 @@ const labelsName = "labels.json"
 // ReadLabels returns the labels that the history in dir was first opened with; nil if dir has no history.
 func ReadLabels(dir string) (map[string]string, error) {
 	name := filepath.Join(dir, labelsName)
-	text, err := os.ReadFile(name)
+	text, err := localstate.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

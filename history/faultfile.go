@@ -51,7 +51,7 @@ var faultsPiece = localstate.Piece{Name: "fault ranges", Lost: "which earlier ra
 func openFaults(dir string, state *localstate.Store) (*faultFile, error) {
 	name := filepath.Join(dir, faultsName)
 	f := &faultFile{}
-	text, err := os.ReadFile(name)
+	text, err := localstate.ReadFile(name)
 	if err == nil && len(text) != faultsBytes {
 		err = fmt.Errorf("%d bytes, want %d", len(text), faultsBytes)
 	}

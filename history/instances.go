@@ -81,7 +81,7 @@ func (a *Archive) readInstances() ([]instanceRecord, error) {
 }
 
 func readInstance(dir string, number int) (r instanceRecord, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, instanceFile))
+	text, err := localstate.ReadFile(filepath.Join(dir, instanceFile))
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}

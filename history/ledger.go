@@ -136,7 +136,7 @@ func openLedger(dir string, state *localstate.Store, log *slog.Logger) (*ledger,
 		if err != nil || !strings.HasSuffix(e.Name(), ledgerSuffix) {
 			continue
 		}
-		text, err := os.ReadFile(l.path(start))
+		text, err := localstate.ReadFile(l.path(start))
 		whole := 0
 		if err == nil {
 			_, whole, err = parseLedger(text)
@@ -263,7 +263,7 @@ func (l *ledger) read(start int64) ([]ledgerLine, ledgerFile, error) {
 	if f == nil {
 		return nil, ledgerFile{}, nil
 	}
-	text, err := os.ReadFile(l.path(start))
+	text, err := localstate.ReadFile(l.path(start))
 	if err == nil && int64(len(text)) < f.bytes {
 		err = fmt.Errorf("%d bytes, want %d", len(text), f.bytes)
 	}

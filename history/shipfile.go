@@ -30,7 +30,7 @@ type shippedFile struct {
 // readShipped returns the shipped blocks; none if there is no file.
 func readShipped(dir string) ([]ulid.ULID, error) {
 	name := filepath.Join(dir, shippedName)
-	text, err := os.ReadFile(name)
+	text, err := localstate.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ const metaSource = "tare"
 // thanosMeta returns the meta.json of a block for the bucket. The result depends only on the block and the
 // labels.
 func thanosMeta(dir string, labels map[string]string, files []blockFile) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(dir, tsblock.MetaFile))
+	text, err := localstate.ReadFile(filepath.Join(dir, tsblock.MetaFile))
 	if err != nil {
 		return nil, fmt.Errorf("read meta.json: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // The layout of a sequence file: magic, the last number (8 bytes in native order), the length of the boot's
@@ -60,7 +62,7 @@ func CheckSeqFile(path string) error {
 	case info.Size() != seqFileSize:
 		return fmt.Errorf("read sequence file: %d bytes, want %d", info.Size(), seqFileSize)
 	}
-	text, err := os.ReadFile(path)
+	text, err := localstate.ReadFile(path)
 	if err == nil && !bytes.HasPrefix(text, []byte(seqMagic)) {
 		err = errors.New("not a sequence file")
 	}

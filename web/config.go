@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A configFile is a web configuration in the format of Prometheus' exporters. It is read again for each TLS connection
@@ -165,6 +166,9 @@ func NewGate(config, accountsFile string, log *slog.Logger) (*access.Gate, error
 // CheckConfig checks both files.
 func CheckConfig(config, accountsFile string) error {
 	c, err := configFile(config).read()
+	if err == nil {
+		err = localstate.AreFiles(c.TLSConfig.TLSCertPath, c.TLSConfig.TLSKeyPath, c.TLSConfig.ClientCAs)
+	}
 	if err == nil {
 		err = toolkit.Validate(config)
 	}

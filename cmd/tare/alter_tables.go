@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -42,7 +42,7 @@ func (f *alterFlags) arguments(cmd *cobra.Command, args []string) error {
 
 // readQueue reads the file of a queue.
 func readQueue(path string) ([]alter.QueueEntry, error) {
-	text, err := os.ReadFile(path)
+	text, err := localstate.ReadInput(path)
 	if err != nil {
 		return nil, fmt.Errorf("--queue: %w", err)
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,24 +29,46 @@ starting anything.`,
 		Example: "  tare config check /etc/tare.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := config.ReadConfig(args[0])
+			if err != nil {
+				return checked(cmd, err)
+			}
+			var errs []error
 			for i, c := range config.Commands() {
-				warnings, err := load(cmd, c, map[string]string{"config": args[0]})
+				warnings, err := c.Load(config.Input{Flags: map[string]string{"config": args[0]}, Environ: os.Environ(), File: file})
 				if i == 0 { // the warnings concern the whole environment
 					warn(cmd, warnings)
 				}
-				if err != nil {
-					return err
+				if serve, ok := c.(*config.Serve); ok && err == nil { // the planner validates rules
+					_, err = planRules(serve.Rules, serve.RulesDryRun)
 				}
-				if serve, ok := c.(*config.Serve); ok { // the planner validates rules
-					if _, err := planRules(serve.Rules, serve.RulesDryRun); err != nil {
-						return &usageError{err: err, try: cmd.CommandPath() + " --help"}
-					}
-				}
+				errs = append(errs, err)
+			}
+			if err := onceEach(errs); err != nil {
+				return checked(cmd, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
 			return nil
 		},
 	}
+}
+
+// onceEach joins errors without the lines that an earlier one has: each command reports all values of the file that cannot be parsed.
+func onceEach(errs []error) error {
+	var lines []error
+	seen := make(map[string]bool)
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !seen[line] {
+				seen[line] = true
+				lines = append(lines, errors.New(line))
+			}
+		}
+	}
+	return errors.Join(lines...)
 }
 
 func newConfigPrintCommand() *cobra.Command {
@@ -58,10 +83,15 @@ JSON. Secrets are masked. With a subcommand, its flags are included.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := make(map[string]string)
-			if cmd.Flags().Changed("config") {
+			var text []byte
+			if cmd.Flags().Changed("config") && file != "" {
 				given["config"] = file
+				var err error
+				if text, err = config.ReadConfig(file); err != nil {
+					return checked(cmd, err)
+				}
 			}
-			return printConfig(cmd, asJSON, given, config.Commands())
+			return printConfig(cmd, asJSON, config.Input{Flags: given, File: text}, config.Commands())
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "YAML `file` with the options")
@@ -81,7 +111,7 @@ func newConfigPrintSectionCommand(options config.Command) *cobra.Command {
 		Short: "Print the configuration of tare " + options.Set().Name + " with these flags",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printConfig(cmd, asJSON, given, []config.Command{options})
+			return printConfig(cmd, asJSON, config.Input{Flags: given}, []config.Command{options})
 		},
 	}
 	given = bindFlags(cmd, options.Set())
@@ -89,15 +119,16 @@ func newConfigPrintSectionCommand(options config.Command) *cobra.Command {
 	return cmd
 }
 
-func printConfig(cmd *cobra.Command, asJSON bool, given map[string]string, commands []config.Command) error {
+func printConfig(cmd *cobra.Command, asJSON bool, in config.Input, commands []config.Command) error {
+	in.Environ = os.Environ()
 	var sections []*config.Set
 	for i, c := range commands {
-		warnings, err := load(cmd, c, given)
+		warnings, err := c.Load(in)
 		if i == 0 {
 			warn(cmd, warnings)
 		}
 		if err != nil {
-			return err
+			return checked(cmd, err)
 		}
 		sections = append(sections, c.Set())
 	}

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -244,6 +245,7 @@ var damages = []struct {
 	{"truncated", func(path string, text []byte) error { return os.Truncate(path, int64(len(text)/2)) }},
 	{"emptied", func(path string, _ []byte) error { return os.Truncate(path, 0) }},
 	{"deleted", func(path string, _ []byte) error { return os.Remove(path) }},
+	{"a pipe", func(path string, _ []byte) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) }},
 	{"a directory", func(path string, _ []byte) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }},
 	{"garbage", func(path string, _ []byte) error {
 		return os.WriteFile(path, bytes.Repeat([]byte("garbage\xff\x00\x01"), 500), 0o600)

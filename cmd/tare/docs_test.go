@@ -31,13 +31,14 @@ serve:
     - {name: no drops by the application, action: block, types: [ddl], users: [app]}
 ` + "```" + `
 
-- ` + "`tare config check FILE`" + ` reports all errors in a file, by line, without starting anything.
+- ` + "`tare config check FILE`" + ` reports errors by line, malformed values first, without starting anything.
 - ` + "`tare config print`" + ` prints every value and its origin, with further arguments those of ` + "`serve --listen :3316`" + `; ` + "`--json`" + ` prints
   ` + "`" + `{"sections": [{"name", "options": [{"name", "kind", "value", "origin", "source"}], "blocks": {"rules": […]}}]}` + "`" + `:
   ` + "`origin` is `default`, `file`, `env` or `flag`, and `source` the place: `tare.yaml:3`, `TARE_LISTEN`, `--listen`" + `.
 - An unknown key, a key given twice or a second document is an error, as is an option that has no effect with the values of the
-  others. In the environment both are warnings; an empty ` + "`TARE_`" + ` variable counts as not set.
-- Passwords are masked (` + "`xxxxx`" + `) in all output and logs.
+  others. In the environment both are warnings; an empty ` + "`TARE_`" + ` variable is not set.
+- Passwords are masked in all output and logs.
+- Only the configuration, tokens, passwords and a queue may be read from a pipe, to its end.
 - Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `. Flags without a value are off by default.
 - An error in a value ends the program with exit code 64 before anything starts. Other exit codes: 0 done, 1 failed, 3
   partially done, 130 interrupted.

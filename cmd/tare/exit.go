@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -44,11 +45,36 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
+// An output is an output of a command. Names and errors of servers have no effect on a terminal, and it keeps the first error of a
+// write, which a command may ignore.
+type output struct {
+	*visible.Writer
+	failed atomic.Pointer[error]
+}
+
+func newOutput(w io.Writer) *output { return &output{Writer: visible.NewWriter(w)} }
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.Writer.Write(b)
+	if err != nil {
+		o.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err //nolint:wrapcheck // as the writer
+}
+
+// err returns the first error of a write.
+func (o *output) err() error {
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // terminal returns the terminal behind an output of a command, to draw on; nil if it is none. Drawings are not
 // escaped.
 func terminal(w io.Writer) *os.File {
-	if escaping, ok := w.(*visible.Writer); ok {
-		w = escaping.Unwrap()
+	if out, ok := w.(*output); ok {
+		w = out.Unwrap()
 	}
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		return f

@@ -12,17 +12,16 @@ import (
 
 	"github.com/taredb/tare/cmd/tare/internal/help"
 	"github.com/taredb/tare/internal/spelling"
-	"github.com/taredb/tare/internal/visible"
 )
 
-// run executes a command line and returns the process's exit code. All output of commands goes through a
-// visible.Writer: names and errors of servers have no effect on a terminal.
+// run executes a command line and returns the process's exit code. A command whose output cannot be written fails.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	started := false // the command line was valid
 	root := newRootCommand()
 	root.SetArgs(args)
-	root.SetOut(visible.NewWriter(stdout))
-	root.SetErr(visible.NewWriter(stderr))
+	out := newOutput(stdout)
+	root.SetOut(out)
+	root.SetErr(newOutput(stderr))
 	root.SetFlagErrorFunc(flagError)
 	addCompletion(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -33,6 +32,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = &usageError{err: err, try: cmd.CommandPath() + " --help"}
+	}
+	if err == nil {
+		err = out.err()
 	}
 	if err != nil {
 		err = &flaggedError{err, cmd}

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
@@ -19,9 +17,6 @@ import (
 
 // routeName is the file in the data directory with the server that sessions were switched to.
 const routeName = "route.json"
-
-// maxRoute is more than the file has in bytes.
-const maxRoute = 64 << 10
 
 // A savedRoute is the content of the file.
 type savedRoute struct {
@@ -118,16 +113,12 @@ func readRoute(path string) (saved savedRoute, err error) {
 	if path == "" {
 		return saved, nil
 	}
-	f, err := os.Open(path)
+	text, err := localstate.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return saved, nil
 	}
 	if err == nil {
-		var text []byte
-		text, err = io.ReadAll(io.LimitReader(f, maxRoute))
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = json.Unmarshal(text, &saved)
-		}
+		err = json.Unmarshal(text, &saved)
 	}
 	if err == nil && (saved.Version != 1 || saved.Address == "") {
 		err = fmt.Errorf("version %d, address %q: want version 1 and an address", saved.Version, saved.Address)

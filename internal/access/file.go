@@ -13,6 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // yamlLine is the part of an error of package yaml that contains no value.
@@ -64,19 +66,14 @@ func load(path string, parse func([]byte) (*accounts, error)) (*accounts, error)
 
 // ReadFile reads a file that decides who has access: it must not be writable by every user, and have at most 1 MiB.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read accounts: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read accounts: %w", err)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
 		return nil, fmt.Errorf("read accounts: %s can be written by every user (mode %04o): chmod o-w it", path, info.Mode().Perm())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := localstate.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read accounts: %w", err)
 	}

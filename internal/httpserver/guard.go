@@ -58,11 +58,24 @@ func (g *guard) wrap(h http.Handler) http.Handler {
 // to this machine, and a page of that name would have the same origin as this server; a page whose host is an
 // address came from that address. Browsers never omit the header.
 func (g *guard) ownHost(host string) bool {
+	if !hasPort(host) {
+		return false
+	}
 	name := hostName(host)
 	if name == "" || name == "localhost" || g.names[name] {
 		return true
 	}
-	_, err := netip.ParseAddr(name)
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Zone() == "" // a zone is a text of the client, which no URL of a browser has
+}
+
+// hasPort reports whether the part after the host, if there is one, is a port.
+func hasPort(host string) bool {
+	_, port, err := net.SplitHostPort(host)
+	if err != nil || port == "" { // without a port
+		return true
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
 }
 

@@ -137,18 +137,23 @@ func (s *Store) Dir(path string, f File) error {
 	return nil
 }
 
+// SetAsideSpecial sets the pipes, sockets and devices in a directory aside: a library that opens a pipe in place of its file
+// would wait without end.
+func (s *Store) SetAsideSpecial(dir string, p Piece) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error { // an unreadable directory fails when it is used
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			s.SetAside(path, p, ErrNotFile)
+		}
+		return nil
+	})
+}
+
 // isDangling reports whether path is a symbolic link to nothing.
 func isDangling(path string) bool {
 	_, err := os.Stat(path)
 	info, lerr := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist) && lerr == nil && info.Mode()&fs.ModeSymlink != 0
-}
-
-// ErrNotFile is the cause of a loss if something other than a regular file was found.
-var ErrNotFile = errors.New("not a regular file")
-
-// IsFile reports whether path can be a regular file: it is one, or does not exist.
-func IsFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) && !isDangling(path)
 }

@@ -144,7 +144,7 @@ func used(dir string) bool {
 }
 
 func readManifest(path string) (m manifest, err error) {
-	text, err := os.ReadFile(path)
+	text, err := ReadFile(path)
 	if err != nil {
 		return m, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/oklog/ulid/v2"
 
@@ -64,7 +65,7 @@ type localFile struct {
 // openLocal reads and checks the footer, the memory part and the page sums of a local file. It returns an
 // error with fs.ErrNotExist if there is no file, and errStale if it is unusable.
 func openLocal(path string, kind fileKind, id identity) (*localFile, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe, which is too short
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (l *localFile) pages(b *Block, path string, kind fileKind, rebuild func(con
 		name: filepath.Base(path), kind: kind, size: l.paged, sums: l.sums, rebuild: rebuild,
 		costs: Costs{Gap: dirGap, Calls: 1},
 		read: func(_ context.Context, dst []byte, off int64) error {
-			f, err := os.Open(path)
+			f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if errors.Is(err, fs.ErrNotExist) {
 				return b.corrupt(filepath.Base(path), 0, "the file is missing")
 			}

@@ -10,12 +10,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // Headers of the protocol.
@@ -45,7 +46,7 @@ func newClient(r Receiver) (*client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 1
 	if r.CAFile != "" {
-		text, err := os.ReadFile(r.CAFile)
+		text, err := localstate.ReadFile(r.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("read certificates of authorities: %w", err)
 		}
@@ -130,13 +131,12 @@ func (c *client) authorize(r *http.Request) error {
 	if c.receiver.TokenFile == "" {
 		return nil
 	}
-	f, err := os.Open(c.receiver.TokenFile)
+	text, err := localstate.ReadFile(c.receiver.TokenFile)
 	if err != nil {
 		return fmt.Errorf("read token: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxToken))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("read token: %w", err)
+	if len(text) > maxToken {
+		return fmt.Errorf("%s: want a token of at most %d bytes", c.receiver.TokenFile, maxToken)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -65,7 +64,7 @@ const maxLost = 100
 
 // openPosition reads the file. Without one, the position of each instance is its newest sample.
 func (s *Sender) openPosition() error {
-	text, err := os.ReadFile(s.o.File)
+	text, err := localstate.ReadFile(s.o.File)
 	var p position
 	if err == nil {
 		err = json.Unmarshal(text, &p)

@@ -205,7 +205,7 @@ func (r *Store) resume(newest Name) {
 
 func (r *Store) readState() error {
 	name := filepath.Join(r.Dir, stateName)
-	text, err := os.ReadFile(name)
+	text, err := localstate.ReadFile(name)
 	if err == nil {
 		if err = json.Unmarshal(text, &r.known); err == nil {
 			if _, err = ulid.Parse(r.known.Epoch); err == nil && r.known.Version > stateVersion {

@@ -19,6 +19,8 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 	"github.com/thanos-io/objstore/providers/s3"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // A URL locates a bucket of blocks. It contains no secrets:
@@ -322,6 +324,10 @@ func (b URL) openRemote() (objstore.Bucket, error) {
 		return b.cloud.open(b.bucket)
 	}
 	config := b.config
+	tls := &config.HTTPConfig.TLSConfig
+	if err := localstate.AreFiles(tls.CAFile, tls.CertFile, tls.KeyFile); err != nil {
+		return nil, fmt.Errorf("read the files of TLS: %w", err)
+	}
 	if config.MaxRetries == 0 {
 		config.MaxRetries = maxRetries
 	}

@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // readConfig reads config_file, of the given type, into a provider's config, which has the defaults. It sets the
 // prefix if the URL has none.
 func (b *URL) readConfig(kind string, config any) error {
-	text, err := os.ReadFile(b.file)
+	text, err := localstate.ReadFile(b.file)
 	if err != nil {
 		return fmt.Errorf("read the bucket's config_file: %w", err)
 	}

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
@@ -67,7 +67,7 @@ func setDSNParams(cfg *mysqlconn.Config, text string) error {
 			}
 			cfg.TLSMode = mode
 		case "public-key":
-			pem, err := os.ReadFile(value)
+			pem, err := localstate.ReadFile(value)
 			if err != nil {
 				return err
 			}

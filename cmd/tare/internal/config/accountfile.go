@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // Accounts are passwords by user name.
@@ -27,7 +29,7 @@ func LoadAccounts(path string) (Accounts, error) {
 	if info.Size() > maxAccounts {
 		return nil, fmt.Errorf("accounts: %s has %d bytes: want at most %d", path, info.Size(), maxAccounts)
 	}
-	text, err := os.ReadFile(path)
+	text, err := localstate.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("accounts: %w", err)
 	}

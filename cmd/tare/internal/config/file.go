@@ -5,20 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/spelling"
 )
 
 // loadFile validates the whole file and sets this section's options from it.
 func (s *Set) loadFile(path string) []error {
-	text, err := os.ReadFile(path)
+	text, err := ReadConfig(path)
 	if err != nil {
-		return []error{fmt.Errorf("read configuration: %w", err)}
+		return []error{err}
 	}
 	return s.parseFile(path, text)
+}
+
+// ReadConfig returns the content of a configuration file for Input, which several commands can load: a pipe is read once.
+func ReadConfig(path string) ([]byte, error) {
+	text, err := localstate.ReadInput(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return text, nil
 }
 
 // parseFile is loadFile for the content of a file.
@@ -137,6 +146,10 @@ func walk(path string, node *yaml.Node) (pairs []pair, errs []error) {
 	for i := 0; i < len(node.Content); i += 2 {
 		key := node.Content[i]
 		p := pair{key: key.Value, value: resolve(node.Content[i+1]), place: fmt.Sprintf("%s:%d", path, key.Line)}
+		if key.Kind != yaml.ScalarNode {
+			errs = append(errs, p.errorf("want a text as key"))
+			continue
+		}
 		if line, twice := seen[p.key]; twice {
 			errs = append(errs, p.errorf("%s is already set in line %d", p.key, line))
 			continue

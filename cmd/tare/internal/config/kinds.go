@@ -161,15 +161,15 @@ func (s *Set) Int(p *int, name, def string, least int, help string) {
 // IntUpTo declares a whole number with a minimum and a maximum.
 func (s *Set) IntUpTo(p *int, name, def string, least, most int, help string) {
 	declare(s, p, Option{Name: name, Kind: "int", Default: def, Help: help}, func(text string) (int, error) {
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
+		n, err := strconv.ParseInt(text, 10, 64) // of a larger one the nearest
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return 0, fmt.Errorf("want a whole number, not %q", text)
 		}
 		if n < int64(least) {
-			return 0, fmt.Errorf("want at least %d, not %d", least, n)
+			return 0, fmt.Errorf("want at least %d, not %s", least, text)
 		}
 		if n > int64(most) {
-			return 0, fmt.Errorf("want at most %d, not %d", most, n)
+			return 0, fmt.Errorf("want at most %d, not %s", most, text)
 		}
 		return int(n), nil
 	}, strconv.Itoa)

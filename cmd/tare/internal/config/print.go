@@ -132,28 +132,45 @@ func WriteJSON(w io.Writer, sections []*Set) error {
 // WriteMarkdown writes the reference of all options. Those that several commands have with the same meaning come first.
 func WriteMarkdown(w io.Writer, sections []*Set) error {
 	var out bytes.Buffer
-	commands, needs := make(map[string]string), make(map[string]string)
-	several := func(o *Option) bool {
-		return strings.Contains(commands[markdown(o)], ",") && (noEffect(o) == "" || needs[markdown(o)] == noEffect(o))
-	}
+	type use struct{ command, without string } // an option of a command, and what it needs
+	uses := make(map[string][]use)             // by the option's line
 	for _, s := range sections {
 		for _, o := range s.options {
 			line := markdown(o)
-			if needs[line] == "" {
-				needs[line] = noEffect(o)
-			}
-			if commands[line] != "" {
-				commands[line] += ", "
-			}
-			commands[line] += s.Name
+			uses[line] = append(uses[line], use{s.Name, noEffect(o)})
 		}
+	}
+	commands := func(all []use) string {
+		names := make([]string, len(all))
+		for i, u := range all {
+			names[i] = u.command
+		}
+		return strings.Join(names, ", ")
+	}
+	// needs returns what an option of several commands needs, and which of them need it, unless all do.
+	needs := func(o *Option) string {
+		all := uses[markdown(o)]
+		some := slices.DeleteFunc(slices.Clone(all), func(u use) bool { return u.without == "" })
+		others := slices.DeleteFunc(slices.Clone(all), func(u use) bool { return u.without != "" })
+		switch {
+		case len(some) == 0 || len(others) == 0:
+			return noEffect(o)
+		case len(some) > len(others):
+			return some[0].without + ", except in " + commands(others)
+		}
+		return some[0].without + ", in " + commands(some)
+	}
+	several := func(o *Option) bool {
+		all := uses[markdown(o)]
+		first := slices.IndexFunc(all, func(u use) bool { return u.without != "" })
+		return len(all) > 1 && (noEffect(o) == "" || all[first].without == noEffect(o))
 	}
 	out.WriteString("## Options of several commands\n")
 	var order []string // lists of commands
 	shared := make(map[string][]*Option)
 	for _, s := range sections {
 		for _, o := range s.options {
-			in := commands[markdown(o)]
+			in := commands(uses[markdown(o)])
 			if !several(o) || slices.ContainsFunc(shared[in], func(other *Option) bool { return other.Name == o.Name }) {
 				continue
 			}
@@ -165,11 +182,11 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 	}
 	for _, in := range order {
 		fmt.Fprintf(&out, "\nOf %s:\n\n", in)
-		writeOptions(&out, shared[in])
+		writeOptions(&out, shared[in], needs)
 	}
 	for _, s := range sections {
 		fmt.Fprintf(&out, "\n## tare %s\n\n", s.Name)
-		writeOptions(&out, slices.DeleteFunc(slices.Clone(s.options), several))
+		writeOptions(&out, slices.DeleteFunc(slices.Clone(s.options), several), noEffect)
 		for _, b := range s.blocks {
 			fmt.Fprintf(&out, "\nIn the file only: `%s`, %s.\n", b.name, b.help)
 		}
@@ -179,13 +196,13 @@ func WriteMarkdown(w io.Writer, sections []*Set) error {
 }
 
 // writeOptions writes a list of options, those that need the same together, where the first of them is.
-func writeOptions(out *bytes.Buffer, options []*Option) {
+func writeOptions(out *bytes.Buffer, options []*Option, need func(*Option) string) {
 	same := make(map[string][]*Option)
 	for _, o := range options {
-		same[noEffect(o)] = append(same[noEffect(o)], o)
+		same[need(o)] = append(same[need(o)], o)
 	}
 	for _, o := range options {
-		needs := noEffect(o)
+		needs := need(o)
 		switch alike := same[needs]; {
 		case needs == "":
 			fmt.Fprintf(out, "- %s\n", markdown(o))

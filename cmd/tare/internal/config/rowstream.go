@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/move/wire"
 	"github.com/taredb/tare/internal/store/bucketurl"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -152,7 +152,7 @@ func (t *Token) Read() (string, error) {
 
 // ReadSecretFile returns the first line of a file, which must not be empty.
 func ReadSecretFile(path string) (string, error) {
-	text, err := os.ReadFile(path)
+	text, err := localstate.ReadInput(path)
 	if err != nil {
 		return "", err
 	}

@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"os"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
 
@@ -35,7 +35,7 @@ func (k *ServerKey) Load() (key mysqlconn.ServerKey, err error) {
 	if k.file == "" {
 		return key, nil
 	}
-	text, err := os.ReadFile(k.file)
+	text, err := localstate.ReadFile(k.file)
 	if err == nil {
 		key.Key, err = mysqlconn.ParsePublicKey(text)
 	}

@@ -65,6 +65,7 @@ func (s *Set) Lookup(name string) *Option {
 type Input struct {
 	Flags   map[string]string // by option name: the given flags
 	Environ []string          // as os.Environ returns it
+	File    []byte            // content of the configuration file; nil: Load reads it
 }
 
 // A section has the options of a subcommand.
@@ -119,7 +120,10 @@ func (s *Set) load(in Input) (warnings []string, err error) {
 	if p, ok := in.Flags[configOption]; ok {
 		path = p
 	}
-	if path != "" {
+	switch {
+	case in.File != nil:
+		errs = append(errs, s.parseFile(path, in.File)...)
+	case path != "":
 		errs = append(errs, s.loadFile(path)...)
 	}
 	for _, o := range s.options {

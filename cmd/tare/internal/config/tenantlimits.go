@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/taredb/tare/internal/localstate"
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/spelling"
 	"github.com/taredb/tare/internal/store/blocksync"
@@ -25,7 +25,7 @@ func LoadTenantLimits(path string) (l storegateway.TenantLimits, err error) {
 	if path == "" {
 		return l, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := localstate.ReadFile(path)
 	if err != nil {
 		return l, fmt.Errorf("read --tenant-limits: %w", err)
 	}

@@ -5,8 +5,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
+
+	"github.com/taredb/tare/internal/localstate"
 )
 
 // LoadCAs returns the certificates of an option's PEM file; nil if the option is not set.
@@ -14,7 +15,7 @@ func LoadCAs(option, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := localstate.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", option, err)
 	}
@@ -30,7 +31,14 @@ func LoadCertificate(prefix, cert, key string) (*tls.Certificate, error) {
 	if cert == "" {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	text, err := localstate.ReadFile(cert)
+	var pair tls.Certificate
+	if err == nil {
+		var private []byte
+		if private, err = localstate.ReadFile(key); err == nil {
+			pair, err = tls.X509KeyPair(text, private)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load %s-cert and %s-key: %w", prefix, prefix, err)
 	}

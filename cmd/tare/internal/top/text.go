@@ -64,10 +64,10 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// duration formats d with three digits and a unit.
+// duration formats d with three digits and a unit; one of no call is a dash.
 func duration(d time.Duration) string {
 	if d <= 0 {
-		return "0"
+		return "–"
 	}
 	return quantity.Duration(d)
 }
