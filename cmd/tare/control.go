@@ -66,9 +66,12 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 	return func(addr string, id uint32) error {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
-		conn, err := session.OpenBare(ctx, controlAt(addr))
+		cfg := controlAt(addr)
+		conn, err := session.OpenBare(ctx, cfg)
 		if err == nil {
-			_, err = conn.Exec(ctx, fmt.Sprintf("KILL %s %d", what, id))
+			if err = checkServer(ctx, conn, cfg, addr); err == nil {
+				_, err = conn.Exec(ctx, fmt.Sprintf("KILL %s %d", what, id))
+			}
 			err = errors.Join(err, conn.Close())
 		}
 		if e, ok := errors.AsType[*mysqlconn.ServerError](err); ok && e.Number == errnoNoSuchThread {
@@ -79,4 +82,17 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 		}
 		return nil
 	}
+}
+
+// checkServer returns an error if the control account is at another server than addr, whose connections it is to kill: that
+// server's connection of the same number is one of another client. It trusts an account that cannot log in at addr, such as one
+// of an administrative port.
+func checkServer(ctx context.Context, conn *mysqlconn.Client, cfg mysqlconn.Config, addr string) error {
+	if cfg.Addr == addr {
+		return nil
+	}
+	if same, err := session.IsServer(ctx, conn, cfg, addr); err == nil && !same {
+		return fmt.Errorf("the account of option control is at %s, which is another server than %s", cfg.Addr, addr)
+	}
+	return nil
 }

@@ -19,7 +19,7 @@ const configurationIntro = `# Configuration
 
 Which options does a command have? Each is a flag, an environment variable and a key in a YAML file:
 ` + "`--max-connections`, `TARE_MAX_CONNECTIONS`, and `max-connections` under the command's name" + `.
-Flags override the environment, the environment the file, and the file the defaults, which are in parentheses below.
+Flags override the environment, which overrides the file. Defaults are in parentheses below.
 
 ` + "```yaml" + `
 # tare.yaml, used by: tare serve --config tare.yaml
@@ -40,8 +40,7 @@ serve:
 - Passwords are masked in all output and logs.
 - Only the configuration, tokens, passwords and a queue may be read from a pipe, to its end.
 - Bytes are written ` + "`65536`, `64KiB`, `32MiB`" + `; durations ` + "`250ms`, `30s`, `2h`; rates `10/s`" + `. Flags without a value are off by default.
-- An error in a value ends the program with exit code 64 before anything starts. Other exit codes: 0 done, 1 failed, 3
-  partially done, 130 interrupted.
+- Exit codes: 64 an error in a value, before anything starts; 0 done, 1 failed, 3 partially done, 130 interrupted.
 
 `
 

@@ -79,17 +79,29 @@ func NewFrontend() *Frontend {
 	return c
 }
 
-// parseURLs parses URLs separated by commas. Its errors contain no password.
+// parseURLs parses URLs separated by commas, which must differ, in their shortest spelling. Its errors contain no password.
 func parseURLs(s string) ([]*url.URL, error) {
 	if s == "" {
 		return nil, nil
 	}
 	var urls []*url.URL
+	places := make(map[string]int) // by host and path
 	for i, text := range strings.Split(s, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 			return nil, fmt.Errorf("URL %d: want one such as http://host:8080 or https://user:password@host/prometheus", i+1)
 		}
+		port := ":80"
+		if u.Scheme == "https" {
+			port = ":443"
+		}
+		u.Host = strings.TrimSuffix(strings.ToLower(u.Host), port)
+		u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
+		at := u.Scheme + "://" + u.Host + u.EscapedPath()
+		if first, twice := places[at]; twice {
+			return nil, fmt.Errorf("URL %d is the same as URL %d", i+1, first)
+		}
+		places[at] = i + 1
 		urls = append(urls, u)
 	}
 	return urls, nil
