@@ -67,8 +67,8 @@ func (f *clientFlags) add(cmd *cobra.Command, of string) {
 		return pflag.NormalizedName(name)
 	})
 	flags.StringVar(&f.options.User, "user", "", "account of --url")
-	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+topPassword)
-	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of an account in its first line; without one or --user, "+topToken)
+	flags.StringVar(&f.passwordFile, "password-file", "", "`file` with the account's password in its first line; without one, "+config.EnvTopPassword)
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token of an account in its first line; without one or --user, "+config.EnvTopToken)
 	flags.StringVar(&f.caFile, "ca", "", "`file` with the authorities of --url's certificate (PEM); the system's when empty")
 }
 
@@ -91,7 +91,7 @@ func (f *clientFlags) client(getenv func(string) string) (_ *top.Client, err err
 	case f.passwordFile != "":
 		o.Password, err = config.ReadSecretFile(f.passwordFile)
 	case o.User != "":
-		o.Password = getenv(topPassword)
+		o.Password = getenv(config.EnvTopPassword)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read --password-file: %w", err)
@@ -100,7 +100,7 @@ func (f *clientFlags) client(getenv func(string) string) (_ *top.Client, err err
 	case f.tokenFile != "":
 		o.Token, err = config.ReadSecretFile(f.tokenFile)
 	case o.User == "":
-		o.Token = getenv(topToken)
+		o.Token = getenv(config.EnvTopToken)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read --token-file: %w", err)

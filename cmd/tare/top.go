@@ -14,12 +14,6 @@ import (
 	"github.com/taredb/tare/cmd/tare/internal/top"
 )
 
-// Environment variables with a password or a token for tare top and tare ready.
-const (
-	topPassword = "TARE_TOP_PASSWORD"
-	topToken    = "TARE_TOP_TOKEN"
-)
-
 // A topFlags is the command line of tare top.
 type topFlags struct {
 	at           clientFlags

@@ -137,7 +137,7 @@ func TestAnchors(t *testing.T) {
 
 func TestEnvironmentWarnings(t *testing.T) {
 	warnings, err := config.NewServe().Load(config.Input{Environ: []string{
-		"TARE_LISEN=127.0.0.1:1", "TARED=1",
+		"TARE_LISEN=127.0.0.1:1", "TARED=1", config.EnvTopPassword + "=secret", config.EnvTopToken + "=secret",
 		// variables set by Kubernetes for a service named tare
 		"TARE_SERVICE_HOST=10.0.0.1", "TARE_SERVICE_PORT=3316", "TARE_SERVICE_PORT_MYSQL=3316", "TARE_PORT=tcp://10.0.0.1:3316",
 		"TARE_PORT_3316_TCP=tcp://10.0.0.1:3316", "TARE_PORT_3316_TCP_ADDR=10.0.0.1",

@@ -11,6 +11,12 @@ import (
 	"github.com/taredb/tare/internal/spelling"
 )
 
+// Environment variables that are not of options: the account that tare top and tare ready log in with.
+const (
+	EnvTopPassword = "TARE_TOP_PASSWORD"
+	EnvTopToken    = "TARE_TOP_TOKEN"
+)
+
 const (
 	envPrefix = "TARE_"
 
@@ -156,8 +162,8 @@ func readEnv(environ []string) (values map[string]string, warnings []string) {
 		switch {
 		case ok:
 			values[option] = text
-		case !kubernetesVariable(name):
-			known := make([]string, 0, len(byEnv))
+		case name != EnvTopPassword && name != EnvTopToken && !kubernetesVariable(name):
+			known := []string{EnvTopPassword, EnvTopToken}
 			for e := range byEnv {
 				known = append(known, e)
 			}
