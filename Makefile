@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Views and pools are checked harder under the tag invariants: where code has it, and the packages that use them, whose short
-# tests `make long` repeats with the tag; `make test` repeats all allocation tables. `make invariants` tests all.
+# tests `make long` repeats with the tag, and all allocation tables. `make invariants` tests all.
 # Packages below these that link none of the code with the tag (internal/store/diskcache, internal/store/sharedcache) are left out.
 INVARIANTS := ./fleet/activeseries ./sizegen/bytecache ./internal/mysql/sqlplan ./fleet/frontend ./internal/history/stmtstats ./store/tsblock ./internal/slab ./store/storegateway ./internal/store/blocksync ./internal/store/storeapi
 # Tests of many blocks or faults, which use slabs as the others do: under the tag they are in `make invariants` and `make e2e` alone.
@@ -103,16 +103,16 @@ test: ## vet and test everything, long tests in part, check generated sizes and 
 	.ci/packages mariadbd gcc
 	.ci/tidy & tidy=$$!; go vet ./... && go tool sizegen -verify ./...; status=$$?; wait $$tidy && exit $$status # downloads and compiles
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -short -timeout 30m ./... # many tests wait for servers, on a busy machine for long
-	go test -vet=off -run Alloc -tags invariants $(INVARIANTS) $(ALLOCATIONS)
-	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
-	cd .ci/pack && go test . # the contents of packages and image
 	cd e2e && GOGC=$(TESTGOGC) go test -vet=off ./... # without the tag, the tests that need no servers
 
-long: ## what make test leaves out: the rest of long tests, the tag invariants and the race detector
+long: ## what make test leaves out: the rest of long tests, the demo, packages, the tag invariants and the race detector
 	.ci/packages mariadbd gcc
 	GOGC=$(TESTGOGC) go test -p 4 -vet=off -timeout 30m ./...
 	go test -vet=off -timeout 30m -run '^TestFileFaults$$' ./internal/history/stmtstats ./history ./store/storegateway -file-fault-slice 1
 	GOGC=$(TESTGOGC) go test -vet=off -short -tags invariants -skip '$(MANYBLOCKS)' $(INVARIANTS)
+	go test -vet=off -run Alloc -tags invariants $(ALLOCATIONS)
+	cd cmd/tare-demo && GOGC=$(TESTGOGC) go test -vet=off ./...
+	cd .ci/pack && go test . # the contents of packages and image
 	go test -vet=off -short -race $(RACE)
 	go test -vet=off -short -race -run '$(RACETESTS)' $(RACESOME)
 

@@ -138,8 +138,11 @@ func windowed(inside []testblock.Sample, resolution int64, function string) (all
 // those computed from the raw samples.
 func TestMixedResolutions(t *testing.T) {
 	r := rand.New(rand.NewPCG(testseed.New(t), 1))
-	downsampled := 0
-	for range 4 {
+	downsampled, rounds := 0, 4
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
 		b := writeMixed(t, r)
 		g := teststore.Open(t, b.dir, func(o *storegateway.Options) { o.Layout = blocksync.LayoutThanos })
 		for _, limit := range []blocksync.Resolution{blocksync.Raw, blocksync.FiveMinutes, blocksync.OneHour} {

@@ -16,6 +16,9 @@ import (
 // minutes ahead, and one of a version without rollups. The first is queried for all: each gateway counts the
 // calls of whole hours by its clock, the first one up to now, and the old one is named in a note.
 func TestArchiveTopAllInstances(t *testing.T) {
+	if testing.Short() {
+		t.Skip("13 hours of four gateways")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		bucketDir := t.TempDir()
 		type gateway struct {

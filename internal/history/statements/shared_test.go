@@ -25,6 +25,9 @@ func counted(top *statements.Top) string {
 // readers: while statements are called and evicted, within hours and at their ends. A result is at most a second old,
 // and equal to that of a new reader at its time.
 func TestSharedCounters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("up to 36 hours of queries")
+	}
 	rng := testseed.Rand(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 40)
