@@ -93,7 +93,7 @@ func unusable(t *rowstream.Table, k *createtable.Key) string {
 			return "is of a value that is computed, " + name
 		case t.Columns[n].Nullable:
 			return "has the column " + name + ", which can be NULL"
-		case t.Columns[n].Type == "enum" || t.Columns[n].Type == "set" || t.Columns[n].Type == "json":
+		case !t.Columns[n].Keyable():
 			return "has the column " + name + " of the type " + strings.ToUpper(t.Columns[n].Type) + ", which is sorted otherwise than SQL compares it"
 		}
 	}

@@ -214,6 +214,16 @@ func TestCopy(t *testing.T) {
 			if b := again.Tables[0]; b.Rows != 50000 || b.Before != a.Chunks {
 				t.Errorf("%+v", again)
 			}
+
+			// The rows that the state records were deleted.
+			for _, change := range []func(*copier.Options){func(*copier.Options) {}, func(o *copier.Options) { o.Verify = true }, func(o *copier.Options) { o.ChunkBytes = 1 << 20 }} {
+				sqlExec(t, p.target, "TRUNCATE TABLE plain.a")
+				o := o
+				change(&o)
+				if _, err := copier.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "resume the copy to plain.a: the state in the target records copied rows, but the table is empty") {
+					t.Errorf("a copy to a table that was emptied: %v", err)
+				}
+			}
 			sqlExec(t, p.target, "DROP DATABASE plain", "DROP DATABASE _tare")
 		})
 	}

@@ -185,6 +185,9 @@ func (p *preparePhase) checkSource(ctx context.Context) (err error) {
 	if err := p.checkOwners(ctx); err != nil {
 		return err
 	}
+	if err := p.checkKept(ctx); err != nil {
+		return err
+	}
 	for _, t := range p.tables {
 		if t.Spec.Where == "" || t.Past() {
 			continue

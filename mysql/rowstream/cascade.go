@@ -99,7 +99,7 @@ func (c *Cascade) resolve(t *Table, tables []*Table) {
 		case child.Type != parent.Type || child.Unsigned != parent.Unsigned || child.Collation != parent.Collation,
 			child.FullType != parent.FullType && child.kind() != kindInteger && child.kind() != kindText: // lengths of these types may differ
 			c.Refused = fmt.Sprintf("column %s is of another type than the one that it refers to", child.Name)
-		case !child.keyable() || child.kind() == kindFloat || child.Type == "double":
+		case !child.Keyable() || child.kind() == kindFloat || child.Type == "double":
 			c.Refused = fmt.Sprintf("column %s is of the type %s, whose values are not compared by their text", child.Name, child.FullType)
 		}
 	}

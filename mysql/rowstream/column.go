@@ -133,9 +133,12 @@ func InsertColumns(columns []Column) (list string, wraps []Wrap) {
 	return "(" + strings.Join(names, ", ") + ")", wraps
 }
 
-// keyable reports whether SQL can express ranges of the column in the order of the index: ENUM and SET are
-// compared as text but stored as numbers.
-func (c *Column) keyable() bool { return c.kind() != kindOrdinal && c.kind() != kindJSON }
+// Keyable reports whether SQL can express ranges of the column in the order of the index: ENUM and SET are
+// compared as text but stored as numbers. MariaDB orders CHAR of a collation without padding by the padded
+// values in an index, and compares them without the spaces.
+func (c *Column) Keyable() bool {
+	return c.kind() != kindOrdinal && c.kind() != kindJSON && (c.Type != "char" || !strings.Contains(c.Collation, "_nopad_"))
+}
 
 // keyExpr returns the SELECT expression for a key value in the form of keyLiteral.
 func (c *Column) keyExpr() string {

@@ -130,7 +130,7 @@ func parseTemporal(v []byte) (n int64, ok bool) {
 	if negative {
 		n = -n
 	}
-	return n, okM && okS && okF
+	return n, okM && okS && okF && hour <= 838 && (!dated || hour <= 23) && minute <= 59 && second <= 59
 }
 
 func twoDigits(v []byte) (n int64, ok bool) {

@@ -162,6 +162,7 @@ func convertText(from, to *Column) (c Conversion, err error) {
 		return c, nil
 	case from.kind() == kindText && (to.Type == "date" || to.Type == "datetime"):
 		c = castBoth(s, t, "DATETIME(6)")
+		c.From = "IF(" + s + " IS NULL, NULL, COALESCE(DATE_ADD(" + c.From + ", INTERVAL 0 MICROSECOND), ''))" // no day that the calendar lacks
 		c.Write = wrap
 		return c, nil
 	case from.kind() == kindText && to.kind() == kindOrdinal:

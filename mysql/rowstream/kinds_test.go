@@ -35,7 +35,8 @@ func columnTypes() (all []Column) {
 	}
 	latin := Column{Name: "c", Type: "varchar", FullType: "varchar(10)", Charset: "latin1", Collation: "latin1_bin"}
 	exact := Column{Name: "c", Type: "varchar", FullType: "varchar(10)", Charset: "utf8mb4", Collation: "utf8mb4_nopad_bin"}
-	return append(all, latin, exact, Column{Name: "c", Type: "int", FullType: "int", Nullable: true})
+	unordered := Column{Name: "c", Type: "char", FullType: "char(10)", Charset: "utf8mb4", Collation: "utf8mb4_general_nopad_ci"}
+	return append(all, latin, exact, unordered, Column{Name: "c", Type: "int", FullType: "int", Nullable: true})
 }
 
 // groups writes each text of columns once, after the columns that have it.
@@ -59,7 +60,7 @@ func (c Column) statements() string {
 	var b strings.Builder
 	list, set := LoadColumns([]Column{c, {Name: "id", Type: "int", Auto: true}})
 	table := &Table{Schema: "s", Name: "t", Columns: []Column{c, {Name: "k", Type: "int"}}}
-	fmt.Fprintf(&b, "\tat most %d bytes, read %s, key %s, exact %t, keyable %t, load %s%s\n\tsum %s\n\tkeys", c.maxBytes(), c.ReadExpr(), c.keyExpr(), c.Exact(), c.keyable(), list, set, table.sumExpr(SumOptions{Columns: []int{0, 1}}))
+	fmt.Fprintf(&b, "\tat most %d bytes, read %s, key %s, exact %t, keyable %t, load %s%s\n\tsum %s\n\tkeys", c.maxBytes(), c.ReadExpr(), c.keyExpr(), c.Exact(), c.Keyable(), list, set, table.sumExpr(SumOptions{Columns: []int{0, 1}}))
 	values := []string{"12", "a'b", "\x00\xff"}
 	for _, v := range append(values, "", "-1.5e+3") {
 		literal, err := c.keyLiteral([]byte(v))

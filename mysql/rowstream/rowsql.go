@@ -52,7 +52,7 @@ func NewRowSQL(table string, columns []Column, key []int) (*RowSQL, error) {
 	s.deleteFrom = len(s.deleteHead)
 	for i, n := range key {
 		c := &columns[n]
-		if !c.keyable() {
+		if !c.Keyable() {
 			return nil, fmt.Errorf("column %s is of the type %s, which no key can have here", c.Name, c.FullType)
 		}
 		k := keySQL{column: n, intro: "_binary'", hex: "x'"}

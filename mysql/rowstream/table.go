@@ -163,7 +163,7 @@ func (t *Table) readKey(ctx context.Context, c *mysqlconn.Client) error {
 			}
 			x := indexes[len(indexes)-1]
 			i := t.column(string(row[1]))
-			if i < 0 || row[2] != nil || string(row[3]) == "YES" || !t.Columns[i].keyable() {
+			if i < 0 || row[2] != nil || string(row[3]) == "YES" || !t.Columns[i].Keyable() {
 				x.usable = false
 				return nil
 			}

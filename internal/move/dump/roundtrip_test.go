@@ -276,7 +276,7 @@ func TestWriteAndRead(t *testing.T) {
 		"CheckHeartbeat":  func() error { return d.CheckHeartbeat(ctx, binlog.Heartbeat{}) },
 		"DeleteHeartbeat": func() error { return d.DeleteHeartbeat(ctx, binlog.Heartbeat{}) },
 	} {
-		if err := log(); !errors.Is(err, errNoLog) {
+		if err := log(); !errors.Is(err, ErrNoLog) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

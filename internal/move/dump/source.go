@@ -108,55 +108,55 @@ func (d *Dump) Snapshot(_ context.Context, workers int, _ []*rowstream.Table) (r
 	return v, nil
 }
 
-// errNoLog is returned by the methods of a Follower about changes.
-var errNoLog = errors.New("a dump has no binary log, and does not change")
+// ErrNoLog is returned by the methods of a Follower about changes, and by LastKey.
+var ErrNoLog = errors.New("a dump has no binary log, and does not change")
 
 // ShortView returns an error.
 func (d *Dump) ShortView(context.Context, string, *rowstream.Table, time.Duration) (rowstream.View, error) {
-	return nil, errNoLog
+	return nil, ErrNoLog
 }
 
 // CheckFollow returns an error.
 func (d *Dump) CheckFollow(context.Context, []*rowstream.Table, binlog.Position) error {
-	return errNoLog
+	return ErrNoLog
 }
 
 // Follow returns an error.
 func (d *Dump) Follow(context.Context, binlog.FollowOptions) (binlog.Changes, error) {
-	return nil, errNoLog
+	return nil, ErrNoLog
 }
 
 // CurrentPosition returns an error.
 func (d *Dump) CurrentPosition(context.Context) (binlog.Position, error) {
-	return binlog.Position{}, errNoLog
+	return binlog.Position{}, ErrNoLog
 }
 
 // GTIDPosition returns an error.
 func (d *Dump) GTIDPosition(context.Context) (binlog.Position, error) {
-	return binlog.Position{}, errNoLog
+	return binlog.Position{}, ErrNoLog
 }
 
 // LogBytes returns an error.
 func (d *Dump) LogBytes(context.Context, binlog.Position, binlog.Position) (int64, error) {
-	return 0, errNoLog
+	return 0, ErrNoLog
 }
 
 // Layout returns an error.
-func (d *Dump) Layout(context.Context, *rowstream.Table) ([]int, error) { return nil, errNoLog }
+func (d *Dump) Layout(context.Context, *rowstream.Table) ([]int, error) { return nil, ErrNoLog }
 
 // SchemaChanges returns an error.
 func (d *Dump) SchemaChanges(context.Context, []*rowstream.Table, binlog.Position, binlog.Position) ([]binlog.SchemaChange, error) {
-	return nil, errNoLog
+	return nil, ErrNoLog
 }
 
 // WriteHeartbeat returns an error.
-func (d *Dump) WriteHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
+func (d *Dump) WriteHeartbeat(context.Context, binlog.Heartbeat) error { return ErrNoLog }
 
 // CheckHeartbeat returns an error.
-func (d *Dump) CheckHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
+func (d *Dump) CheckHeartbeat(context.Context, binlog.Heartbeat) error { return ErrNoLog }
 
 // DeleteHeartbeat returns an error.
-func (d *Dump) DeleteHeartbeat(context.Context, binlog.Heartbeat) error { return errNoLog }
+func (d *Dump) DeleteHeartbeat(context.Context, binlog.Heartbeat) error { return ErrNoLog }
 
 // Close does nothing: the bucket is the caller's.
 func (d *Dump) Close() error { return nil }
@@ -331,5 +331,5 @@ func (r *viewReader) SumRows(ctx context.Context, t *rowstream.Table, c rowstrea
 
 // LastKey returns an error.
 func (r *viewReader) LastKey(context.Context, *rowstream.Table) (mysqlwire.TextRow, error) {
-	return nil, errNoLog
+	return nil, ErrNoLog
 }

@@ -116,7 +116,7 @@ func Suitable(t *rowstream.Table) error {
 		return fmt.Errorf("table %s uses %s, which has no consistent snapshot: "+
 			"ALTER TABLE %s ENGINE=InnoDB, or dump it while clients do not write", t.FullName(), t.Engine, t.SQLName())
 	case len(t.Key) == 0:
-		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET and JSON do not count, "+
+		return fmt.Errorf("table %s has no primary key, nor a unique one over whole columns that are never NULL (ENUM, SET, JSON and CHAR with a NOPAD collation do not count, "+
 			"nor do INVISIBLE and IGNORED keys): a copy of it cannot resume; add a key", t.FullName())
 	}
 	return nil

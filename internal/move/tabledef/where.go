@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"vitess.io/vitess/go/vt/sqlparser"
 
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // The source evaluates a condition of --where when rows are read. Rows in events are not evaluated by a
@@ -44,6 +46,13 @@ func parseExpr(p *sqlparser.Parser, text string) (e sqlparser.Expr, err error) {
 			err = fmt.Errorf("it cannot be parsed: %v", v)
 		}
 	}()
+	var l sqldigest.Lexer
+	l.Reset([]byte(text), 0)
+	for t := l.Next(); t.Kind != sqldigest.KindEOF; t = l.Next() {
+		if t.Kind == sqldigest.KindExecOpen {
+			return nil, errors.New("some servers execute its comments /*! and /*M!, and others do not: leave them out")
+		}
+	}
 	if e, err = p.ParseExpr(text); err != nil {
 		return nil, fmt.Errorf("it cannot be parsed: %w", err)
 	}
@@ -208,6 +217,7 @@ func (c *conditions) compare(op rowstream.Operator, left sqlparser.Expr, values 
 	if err != nil {
 		return nil, fmt.Errorf("column %s is %s: %w", col.Name, col.FullType, err)
 	}
+	k.list = op == rowstream.In
 	p := &rowstream.Predicate{Op: op, Column: n, Compare: k.how}
 	for _, e := range values {
 		v, err := k.value(e)
@@ -226,19 +236,27 @@ type constantKind struct {
 	time     *temporalForm // nil unless it is a date or time
 	fraction int           // number of fractional digits of a second
 	text     string        // the character set; empty unless it is text
+	integer  bool          // of 64 bits at most
+	unsigned bool          // likewise
+	epoch    bool          // it is a TIMESTAMP
+	list     bool          // the constants are those of IN
 }
 
 // A temporalForm is the notation of dates or times of a type.
 type temporalForm struct {
 	example string
 	match   *regexp.Regexp
+	literal sqlparser.ValType // a literal with the name of the type
 }
 
 var temporalForms = [...]*temporalForm{
-	{"'2006-01-02'", regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)},
-	{"'2006-01-02' or '2006-01-02 15:04:05'", regexp.MustCompile(`^\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.(\d+))?)?$`)},
-	{"'15:04:05'", regexp.MustCompile(`^-?\d\d\d?:\d\d:\d\d(?:\.(\d+))?$`)},
+	{"'2006-01-02'", regexp.MustCompile(`^\d{4}-\d\d-\d\d$`), sqlparser.DateVal},
+	{"'2006-01-02' or '2006-01-02 15:04:05'", regexp.MustCompile(`^\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.(\d+))?)?$`), sqlparser.TimestampVal},
+	{"'15:04:05'", regexp.MustCompile(`^-?\d\d\d?:\d\d:\d\d(?:\.(\d+))?$`), sqlparser.TimeVal},
 }
+
+// firstTimestamp is the earliest TIMESTAMP. MySQL compares with an earlier constant as with '0000-00-00 00:00:00'.
+const firstTimestamp = "1970-01-01 00:00:01"
 
 // fractionDigits returns the fractional digits of a type such as "datetime(3)".
 func fractionDigits(fullType string) int {
@@ -254,16 +272,23 @@ func comparesAs(col *rowstream.Column, binary bool, op rowstream.Operator) (k co
 		return k, errors.New("its BINARY cannot be evaluated for a row in the binary log; compare the column itself")
 	}
 	switch col.Type {
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal":
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		return constantKind{how: rowstream.Number, integer: true, unsigned: col.Unsigned}, nil
+	case "decimal":
 		return constantKind{how: rowstream.Number}, nil
 	case "year":
 		return constantKind{how: rowstream.Number, year: true}, nil
 	case "float", "double":
+		if strings.Contains(col.FullType, ",") {
+			return k, errors.New("the server rounds constants to its decimals; use IS NULL or another column")
+		}
 		return constantKind{how: rowstream.Double}, nil
+	case "enum", "set":
+		return k, errors.New("its values are numbers in the binary log; use IS NULL or another column")
 	case "date":
 		return constantKind{how: rowstream.Temporal, time: temporalForms[0]}, nil
 	case "datetime", "timestamp":
-		return constantKind{how: rowstream.Temporal, time: temporalForms[1], fraction: fractionDigits(col.FullType)}, nil
+		return constantKind{how: rowstream.Temporal, time: temporalForms[1], fraction: fractionDigits(col.FullType), epoch: col.Type == "timestamp"}, nil
 	case "time":
 		return constantKind{how: rowstream.Temporal, time: temporalForms[2], fraction: fractionDigits(col.FullType)}, nil
 	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
@@ -303,7 +328,10 @@ func (k *constantKind) value(e sqlparser.Expr) ([]byte, error) {
 func (k *constantKind) number(e sqlparser.Expr, sign string) ([]byte, error) {
 	switch e := e.(type) {
 	case sqlparser.BoolVal:
-		if e {
+		switch {
+		case k.year:
+			return nil, errors.New("is no year of four digits")
+		case bool(e):
 			return []byte("1"), nil
 		}
 		return []byte("0"), nil
@@ -319,6 +347,8 @@ func (k *constantKind) number(e sqlparser.Expr, sign string) ([]byte, error) {
 		switch {
 		case k.year && (len(e.Val) != 4 || e.Type != sqlparser.IntVal || sign != ""):
 			return nil, errors.New("is no year of four digits")
+		case k.list && e.Type == sqlparser.IntVal && !k.holds(sign+e.Val):
+			return nil, errors.New("is no number of the column's type, and servers compare a list with such numbers in several ways; leave it out")
 		case exact, e.Type == sqlparser.FloatVal && k.how == rowstream.Double:
 			return []byte(sign + e.Val), nil
 		case e.Type == sqlparser.FloatVal:
@@ -328,16 +358,32 @@ func (k *constantKind) number(e sqlparser.Expr, sign string) ([]byte, error) {
 	return nil, errors.New("is no number; write one, without quotes")
 }
 
+// holds reports whether an integer is one of 64 bits with the sign that the column's have.
+func (k *constantKind) holds(number string) bool {
+	var err error
+	switch {
+	case !k.integer:
+	case k.unsigned:
+		_, err = strconv.ParseUint(strings.TrimPrefix(number, "-"), 10, 64)
+		if err == nil && number[0] == '-' && strings.Trim(number, "-0") != "" {
+			return false
+		}
+	default:
+		_, err = strconv.ParseInt(number, 10, 64)
+	}
+	return err == nil
+}
+
 func (k *constantKind) temporalValue(e sqlparser.Expr) ([]byte, error) {
-	if l, ok := e.(*sqlparser.Literal); ok {
-		switch l.Type {
-		case sqlparser.StrVal, sqlparser.DateVal, sqlparser.TimestampVal, sqlparser.TimeVal:
-			if m := k.time.match.FindStringSubmatch(l.Val); m != nil {
-				if len(m) > 1 && len(m[1]) > k.fraction {
-					return nil, errors.New("has more digits of fractions than the column")
-				}
-				return []byte(l.Val), nil
+	if l, ok := e.(*sqlparser.Literal); ok && (l.Type == sqlparser.StrVal || l.Type == k.time.literal || l.Type == sqlparser.DateVal && k.time == temporalForms[1]) {
+		if m := k.time.match.FindStringSubmatch(l.Val); m != nil {
+			switch {
+			case len(m) > 1 && len(m[1]) > k.fraction:
+				return nil, errors.New("has more digits of fractions than the column")
+			case k.epoch && l.Val < firstTimestamp && strings.Trim(l.Val, "0-: .") != "":
+				return nil, fmt.Errorf("is before '%s', the first TIMESTAMP, and servers compare such constants in several ways", firstTimestamp)
 			}
+			return []byte(l.Val), nil
 		}
 	}
 	return nil, fmt.Errorf("is not of the form %s", k.time.example)

@@ -25,7 +25,8 @@ func TestPredicate(t *testing.T) {
 		"CREATE DATABASE cond", "USE cond", `CREATE TABLE t (
   id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(20,3), f FLOAT, g DOUBLE, y YEAR, day DATE, at DATETIME(3), ts TIMESTAMP NULL, tm TIME(1),
   b VARBINARY(9), fixed BINARY(3), bin VARCHAR(9) COLLATE utf8mb4_bin, nopad VARCHAR(9) COLLATE utf8mb4_nopad_bin,
-  lat VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin, ci VARCHAR(9) COLLATE utf8mb4_general_ci, g2 INT AS (id * 2)
+  lat VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin, ci VARCHAR(9) COLLATE utf8mb4_general_ci, g2 INT AS (id * 2),
+  e ENUM('a','b') COLLATE utf8mb4_bin, scaled FLOAT(7,3), scaled2 DOUBLE(7,3)
 )`,
 		"INSERT INTO t (id) VALUES (0)",
 		`INSERT INTO t (id, u, d, f, g, y, day, at, ts, tm, b, fixed, bin, nopad, lat, ci) VALUES
@@ -58,6 +59,7 @@ func TestPredicate(t *testing.T) {
 		"ts >= '2026-01-31 10:00:00'", "ts < '2026-01-01'", "tm > '10:00:00'", "tm < '00:00:00'", "tm = '100:00:00'", "tm BETWEEN '-11:00:00' AND '10:00:00.5'",
 		"b = 'a'", "b > 'a'", "b < 'a'", "b IN ('A', '')", "b <> 'a '", "fixed = 'abc'", "fixed >= 'a'", "BINARY b = 'a'",
 		"bin = 'a'", "bin <> 'a'", "bin IN ('é', 'A')", "nopad = 'a'", "nopad = ''", "nopad <> ' '", "lat = 'a'", "lat <> ''", "lat IN ('a', 'b')",
+		"ts > '0000-00-00'", "ts >= '1970-01-01 00:00:01'", "at = DATE'2026-01-31'", "tm = TIME'10:00:00.5'", "u IN (18446744073709551615, 1.5, -0)", "id IN (-3, 1.0, 9223372036854775807)", "e IS NULL",
 		"BINARY ci = 'a'", "BINARY ci IN ('A', 'é')", "CAST(ci AS BINARY) <> 'a'", "ci IS NULL", "ci IS NOT NULL AND id > 0", "`id` = 1", "t.id = 1 OR t.ID = 2", "bin <=> 'a'",
 	} {
 		m, err := predicate(table, where)
@@ -109,6 +111,24 @@ func TestPredicate(t *testing.T) {
 		"id = 1 XOR u = 2":                "cannot be evaluated",
 		"id > > 1":                        "cannot be parsed",
 		"at > NOW() - INTERVAL 1 DAY":     "is not of the form",
+		"e = 'a'":                         "its values are numbers in the binary log",
+		"BINARY e = 'a'":                  "its values are numbers in the binary log",
+		"scaled = 0.1":                    "the server rounds constants to its decimals",
+		"scaled2 > 0.1":                   "the server rounds constants to its decimals",
+		"y = TRUE":                        "is no year of four digits",
+		"at < '2026-01-31 24:00:00'":      "is no date or time",
+		"at < '2026-01-31 23:59:60'":      "is no date or time",
+		"tm = '10:60:00'":                 "is no date or time",
+		"tm < '839:00:00'":                "is no date or time",
+		"tm = DATE'10:00:00'":             "is not of the form",
+		"tm = TIMESTAMP'10:00:00'":        "is not of the form",
+		"day = TIME'2026-01-31'":          "is not of the form",
+		"ts >= '1970-01-01'":              "the first TIMESTAMP",
+		"ts IN ('1969-12-31 23:59:59')":   "the first TIMESTAMP",
+		"u IN (1, -1, 1.5)":               "is no number of the column's type",
+		"id IN (9223372036854775808, .3)": "is no number of the column's type",
+		"id = 1 /*M! OR id = 2 */":        "some servers execute its comments",
+		"id = 1 /*!50000 OR id = 2 */":    "some servers execute its comments",
 		"-id = 3":                         "is not a column",
 		"ROUND(d) = 1":                    "is not a column",
 		"BINARY id = 1":                   "compare the column itself",
