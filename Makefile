@@ -199,7 +199,7 @@ binlog-oracle: suites ## compare a million row events of each server's binary lo
 mutants: ## change 12 random places of each package, one at a time, and list the changes that no test notices; resumes with the same SEED in bin/mutants.jsonl; MUTANTS: flags and packages
 	.ci/packages mariadbd gcc
 	mkdir -p bin
-	go run ./internal/mutants -state bin/mutants.jsonl $(if $(SEED),-seed $(SEED)) $(MUTANTS)
+	PATH="$(CURDIR)/.tools/mysql/bin:$$PATH" go run ./internal/mutants -state bin/mutants.jsonl $(if $(SEED),-seed $(SEED)) $(MUTANTS)
 
 suites: ## unpack the servers' own test suites into .tools: 560 MB to fetch, 4 GB on disk
 	for suite in $(SUITES); do .ci/unpack $$suite-suite $(CURDIR)/.tools/$$suite-suite || [ $$? = 3 ] || exit 1; done
