@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/history/serverstats"
 	"github.com/taredb/tare/internal/history/statements"
+	"github.com/taredb/tare/internal/web/memory"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -82,6 +84,13 @@ func TestEachSourceFails(t *testing.T) {
 	o.Statements, o.Markers, o.PlanSource, o.Calls, o.Counts = w, w, w, w, failingCounts{worldCounts{inner}, w}
 	o.Now = func() time.Time { return w.time(worldSeconds) }
 	o.Attention = Attention{LeastLoad: 0.05, Interval: worldSample * time.Second}
+	o.Plans = func(int) memory.Plans {
+		return memory.Plans{Largest: []memory.Plan{{Digest: main.digest}}}
+	}
+	o.Routes = append(o.Routes, NewRoute(access.For(access.Viewer), rangePattern, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"digest":"%x"},"values":[[%d,"1"]]},{"metric":{"digest":"%032x"},"values":[[%[2]d,"1"]]}]}}`,
+			main.digest, o.Now().Unix(), 1)
+	})))
 	get := func(path string) (code int, body string) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Accept", "text/html")
@@ -90,7 +99,7 @@ func TestEachSourceFails(t *testing.T) {
 		return rec.Code, rec.Body.String()
 	}
 	digest := hex.EncodeToString(main.digest[:])
-	for _, path := range []string{"/", "/queries", "/queries?by=calls&filter=select", "/query/" + digest, "/incident/" + digest} {
+	for _, path := range []string{"/", "/queries", "/queries?by=calls&filter=select", "/query/" + digest, "/incident/" + digest, "/plans", "/promql?query=up"} {
 		w.n, w.calls = 0, 0
 		if code, body := get(path); code != http.StatusOK || !strings.Contains(body, "</html>") || w.calls == 0 {
 			t.Errorf("%s: %d after %d calls", path, code, w.calls)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -122,6 +123,53 @@ func TestLabelView(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc…", "abü": "ab…", "aüb": "aü…", "üüü": "ü…"} {
 		if got := cutText(text, 3); got != want {
 			t.Errorf("%q is cut to %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestCallerBars sums a statement's parts by schema, user and backend: the callers with the most time come first, maxBars of each.
+func TestCallerBars(t *testing.T) {
+	if charts := partsOf(&view{}, &statements.Statement{}); charts != nil {
+		t.Errorf("without parts: %+v", charts)
+	}
+	st := &statements.Statement{Totals: statements.Totals{Seconds: 100}}
+	part := func(schema, user, backend string, calls uint64, seconds float64) {
+		st.Parts = append(st.Parts, statements.StatementPart{Key: stmtstats.Key{Schema: schema, User: user, Backend: backend}, Totals: statements.Totals{Calls: calls, Seconds: seconds}})
+	}
+	part("shop", "one", "b1", 1, 3)
+	for i := range maxBars {
+		part("shop", fmt.Sprint("two", i), "", 10, 2)
+	}
+	for i := range 5 { // together more than any other user
+		part(fmt.Sprint("s", i), "last", "b2", 4, 1)
+	}
+	v := &view{r: httptest.NewRequest(http.MethodGet, "/query/x?from=now-6h", nil)}
+	v.query = v.r.URL.Query()
+	list := func(c barChart) (bars []string) {
+		for _, b := range c.Bars {
+			of, name, _ := strings.Cut(b.Link, "filter=")
+			if want := url.QueryEscape(c.Of + "=" + b.Name); b.Name != "(none)" && (name != want && !strings.HasPrefix(name, want+"&") || !strings.HasPrefix(of, "/queries?")) || b.Name == "(none)" && b.Link != "" {
+				t.Errorf("%s leads to %q", b.Name, b.Link)
+			}
+			bars = append(bars, fmt.Sprint(b.Name, " ", b.Value, " ", b.Note))
+		}
+		return bars
+	}
+	charts := partsOf(v, st)
+	users := []string{"last 5 20 calls", "one 3 1 call"}
+	for i := range maxBars - 2 {
+		users = append(users, fmt.Sprintf("two%d 2 10 calls", i))
+	}
+	for i, want := range []struct {
+		title string
+		bars  []string
+	}{
+		{"By schema", []string{"shop 27 121 calls", "s0 1 4 calls", "s1 1 4 calls", "s2 1 4 calls", "s3 1 4 calls", "s4 1 4 calls"}},
+		{"By user", users},
+		{"By backend", []string{"(none) 24 120 calls", "b2 5 20 calls", "b1 3 1 call"}},
+	} {
+		if diff := cmp.Diff(want.bars, list(charts[i])); diff != "" || charts[i].Title != want.title || charts[i].Whole != 100 {
+			t.Errorf("%s of %v: %s", charts[i].Title, charts[i].Whole, diff)
 		}
 	}
 }

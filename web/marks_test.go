@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/taredb/tare/internal/history/calls"
 	"github.com/taredb/tare/internal/history/explain"
 	"github.com/taredb/tare/internal/history/markers"
@@ -120,6 +122,43 @@ func TestManyMarks(t *testing.T) {
 	} {
 		if got := strings.Count(body, want); got != n {
 			t.Errorf("%s occurs %d times, want %d", want, got, n)
+		}
+	}
+}
+
+// TestMarkRows lists markers of the range, the newest first: how many, how long they took, and the text of those that are no statement.
+func TestMarkRows(t *testing.T) {
+	now := time.Date(2026, 1, 31, 3, 0, 0, 0, time.UTC)
+	v := &view{span: spanOf(now.Add(-time.Hour), now)}
+	at := func(start, end time.Duration) markers.Marker {
+		return markers.Marker{Kind: "deploy", Title: "t", Text: "x", Time: v.span.From.Add(start), End: v.span.From.Add(end), User: "ci", Link: "/l", Count: 2}
+	}
+	row := func(start time.Duration, took string) markRow {
+		return markRow{Time: v.span.From.Add(start), Kind: "deploy", Name: "t", Text: "x", By: "ci", Took: took, Link: "/l", Count: 2}
+	}
+	ddl := markers.Marker{Kind: markers.KindDDL, Text: "ALTER TABLE a ADD b INT", Tables: []string{"a"}, Time: now, End: now}
+	for name, c := range map[string]struct {
+		all  []markers.Marker
+		want []markRow
+	}{
+		"none":                       {nil, nil},
+		"ended before, another not":  {[]markers.Marker{at(-2*time.Second, -1), at(-time.Second, 0), at(-5*time.Second, -2*time.Second), at(time.Second, time.Second)}, []markRow{row(time.Second, ""), row(-time.Second, "1 s")}},
+		"less than a millisecond":    {[]markers.Marker{at(0, time.Millisecond-1)}, []markRow{row(0, "")}},
+		"a millisecond":              {[]markers.Marker{at(0, time.Millisecond)}, []markRow{row(0, "1 ms")}},
+		"a statement without a text": {[]markers.Marker{ddl}, []markRow{{Time: now, Kind: "ddl", Name: ddl.Name(), By: ddl.By()}}},
+	} {
+		if diff := cmp.Diff(c.want, markRows(v, c.all)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for n, want := range map[int]int{maxMarks - 1: maxMarks - 1, maxMarks: maxMarks, maxMarks + 1: maxMarks + 1, 3 * maxMarks: maxMarks + 1} {
+		all := []markers.Marker{at(-2, -1)}
+		for i := range n {
+			all = append(all, at(time.Duration(i), time.Duration(i)))
+		}
+		rows := markRows(v, all)
+		if len(rows) != want || rows[0] != row(time.Duration(n-1), "") || rows[len(rows)-1].Older != (n > maxMarks) {
+			t.Errorf("%d markers: %d rows, the last %+v", n, len(rows), rows[len(rows)-1])
 		}
 	}
 }

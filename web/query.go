@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -359,6 +360,7 @@ func partsOf(v *view, st *statements.Statement) []barChart {
 		for i := range c.Bars {
 			c.Bars[i].Note = callsText(calls[i])
 		}
+		slices.SortStableFunc(c.Bars, func(a, b bar) int { return cmp.Compare(b.Value, a.Value) }) // parts are sorted, their sums are not
 		c.Bars = c.Bars[:min(len(c.Bars), maxBars)]
 		charts = append(charts, c)
 	}
