@@ -182,6 +182,9 @@ func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...str
 	t.Helper()
 	b.now = b.now.Add(time.Hour)
 	holder, release := b.lock(t, holds, kind, waits)
+	var fresh []LockWait
+	b.opts.Locked = func(w LockWait) { fresh = append(fresh, w) }
+	b.opts.ClientOf = func(id uint32) (string, bool) { return "a client", id == holder }
 	var got LockWait
 	testwait.UntilState(t, "the wait", func() (string, bool) {
 		if kind == RowLock { // see TestLocks
@@ -198,8 +201,11 @@ func (b *bench) testLock(t *testing.T, holds string, kind LockKind, waits ...str
 	})
 	release()
 	h := got.Holder
-	if got.Kind != kind || got.Table != "test.orders" || got.Waiters != len(waits) || h.Connection != holder || h.User != testmysql.RootUser || !h.Idle || len(got.Waiting) != len(waits) {
+	if got.Kind != kind || got.Table != "test.orders" || got.Waiters != len(waits) || h.Connection != holder || h.User != testmysql.RootUser || h.Client != "a client" || !h.Idle || len(got.Waiting) != len(waits) {
 		t.Errorf("%+v", got)
+	}
+	if len(fresh) == 0 || fresh[0].Holder.Connection != holder {
+		t.Errorf("new waits: %+v", fresh)
 	}
 	if kind == RowLock && h.Transaction == 0 {
 		t.Error("the age of the transaction is unknown")

@@ -96,12 +96,34 @@ func onServers(t *testing.T, test func(t *testing.T, s *testmysql.Server), args 
 	for name, opts := range map[string][]testmysql.Option{"MariaDB": nil, "MySQL": {testmysql.WithMySQL()}} {
 		t.Run(name, func(t *testing.T) {
 			s := testmysql.StartOrSkip(t, append(opts, testmysql.WithPerformanceSchema(), testmysql.WithArgs(args...))...)
-			must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, customer INT, status VARCHAR(10), created DATETIME, `na``me` INT, KEY k (customer, status))",
-				"INSERT INTO orders (customer, status) SELECT n % 10, 'new' FROM (WITH RECURSIVE x AS (SELECT 1 n UNION ALL SELECT n + 1 FROM x WHERE n < 500) SELECT n FROM x) y",
-				"CREATE TABLE items (id INT PRIMARY KEY, n INT)", "ANALYZE TABLE orders"))
+			createTables(t, s)
 			test(t, s)
 		})
 	}
+}
+
+// createTables creates the tables of an application, without those of another test.
+func createTables(t *testing.T, s *testmysql.Server) {
+	t.Helper()
+	must(t, s.Exec("DROP TABLE IF EXISTS orders, items",
+		"CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, customer INT, status VARCHAR(10), created DATETIME, `na``me` INT, KEY k (customer, status))",
+		"INSERT INTO orders (customer, status) SELECT n % 10, 'new' FROM (WITH RECURSIVE x AS (SELECT 1 n UNION ALL SELECT n + 1 FROM x WHERE n < 500) SELECT n FROM x) y",
+		"CREATE TABLE items (id INT PRIMARY KEY, n INT)", "ANALYZE TABLE orders"))
+}
+
+// TestReader reads from servers that count.
+func TestReader(t *testing.T) {
+	onServers(t, func(t *testing.T, s *testmysql.Server) {
+		for _, c := range []struct {
+			name string
+			test func(t *testing.T, s *testmysql.Server)
+		}{{"statements", testJoined}, {"counts", testCounts}, {"premises", testPremises}, {"long statements", testWhole}, {"rights", testRights}, {"tables", testTables}} {
+			t.Run(c.name, func(t *testing.T) {
+				createTables(t, s)
+				c.test(t, s)
+			})
+		}
+	})
 }
 
 // statements are of the kinds that applications send.
@@ -123,109 +145,105 @@ var statements = []string{
 	"SELECT date(created), count(distinct customer) c FROM orders GROUP BY 1 UNION ALL SELECT n, id FROM items WHERE n > 0x1F",
 }
 
-// TestStatementsAreJoined runs statements of many kinds, as texts and prepared: each has the counts of its calls.
-func TestStatementsAreJoined(t *testing.T) {
-	onServers(t, func(t *testing.T, s *testmysql.Server) {
-		b := newBench(t, s, testmysql.RootUser)
-		b.read(t)
-		for i, text := range statements {
-			if i == 0 {
-				continue
-			}
-			b.run(t, 3, text)
+// testJoined runs statements of many kinds, as texts and prepared: each has the counts of its calls.
+func testJoined(t *testing.T, s *testmysql.Server) {
+	b := newBench(t, s, testmysql.RootUser)
+	b.read(t)
+	for i, text := range statements {
+		if i == 0 {
+			continue
 		}
-		b.run(t, 5, "SELECT * FROM orders WHERE customer = ?", 7) // prepared
-		b.run(t, 4, "SELECT * FROM orders WHERE customer = 7")
-		b.read(t)
-		for i, text := range statements {
-			want := uint64(3)
-			if i == 0 {
-				want = 4
-				if b.client.Server().Kind == sqldigest.ServerMySQL { // MariaDB does not count executions of prepared ones
-					want += 5
-				}
-			}
-			got, status, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
-			if !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != want {
-				t.Errorf("%s: %+v, %+v", text, got, status)
+		b.run(t, 3, text)
+	}
+	b.run(t, 5, "SELECT * FROM orders WHERE customer = ?", 7) // prepared
+	b.run(t, 4, "SELECT * FROM orders WHERE customer = 7")
+	b.read(t)
+	for i, text := range statements {
+		want := uint64(3)
+		if i == 0 {
+			want = 4
+			if b.client.Server().Kind == sqldigest.ServerMySQL { // MariaDB does not count executions of prepared ones
+				want += 5
 			}
 		}
-		if b.client.Server().Kind == sqldigest.ServerMariaDB { // has no samples
-			return
+		got, status, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
+		if !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != want {
+			t.Errorf("%s: %+v, %+v", text, got, status)
 		}
-		for _, text := range statements[1:] {
-			var d sqldigest.Digester
-			digest := d.Digest([]byte(text), sqldigest.Mode(0).WithServer(b.client.Server()))
-			if got, _, ok := b.Statement(digest, ""); !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 3 {
-				t.Errorf("by its digest: %s: %+v", text, got)
-			}
+	}
+	if b.client.Server().Kind == sqldigest.ServerMariaDB { // has no samples
+		return
+	}
+	for _, text := range statements[1:] {
+		var d sqldigest.Digester
+		digest := d.Digest([]byte(text), sqldigest.Mode(0).WithServer(b.client.Server()))
+		if got, _, ok := b.Statement(digest, ""); !ok || len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 3 {
+			t.Errorf("by its digest: %s: %+v", text, got)
 		}
-		if got, _, ok := b.Statement(sqldigest.Digest{}, ""); ok {
-			t.Errorf("without digest and text: %+v", got)
-		}
-	})
+	}
+	if got, _, ok := b.Statement(sqldigest.Digest{}, ""); ok {
+		t.Errorf("without digest and text: %+v", got)
+	}
 }
 
-// TestCounts drops an index: rows examined per call rise, and the statistics of the table have no such index any more. Then
+// testCounts drops an index: rows examined per call rise, and the statistics of the table have no such index any more. Then
 // the counters are reset.
-func TestCounts(t *testing.T) {
-	onServers(t, func(t *testing.T, s *testmysql.Server) {
-		b := newBench(t, s, testmysql.RootUser)
-		text := "SELECT COUNT(*) FROM orders WHERE customer = 7"
-		b.run(t, 3, text)
-		b.read(t)
-		if _, _, ok := b.Statement(sqldigest.Digest{}, b.normalized(text)); ok {
-			t.Error("calls before the first reading have an interval")
+func testCounts(t *testing.T, s *testmysql.Server) {
+	b := newBench(t, s, testmysql.RootUser)
+	text := "SELECT COUNT(*) FROM orders WHERE customer = 7"
+	b.run(t, 3, text)
+	b.read(t)
+	if _, _, ok := b.Statement(sqldigest.Digest{}, b.normalized(text)); ok {
+		t.Error("calls before the first reading have an interval")
+	}
+	b.run(t, 4, text)
+	b.read(t)
+	indexes := func() (names []string) {
+		for _, i := range b.table(t, "test.orders").Indexes {
+			names = append(names, i.Name+" "+strings.Join(i.Columns, ","))
 		}
-		b.run(t, 4, text)
-		b.read(t)
-		indexes := func() (names []string) {
-			for _, i := range b.table(t, "test.orders").Indexes {
-				names = append(names, i.Name+" "+strings.Join(i.Columns, ","))
-			}
-			return names
-		}
-		if got := indexes(); !slices.Equal(got, []string{"PRIMARY id", "k customer,status"}) {
-			t.Errorf("indexes %q", got)
-		}
-		b.now = b.now.Add(tableAge)
-		b.run(t, 1, "ALTER TABLE orders DROP INDEX k")
-		b.run(t, 5, text)
-		b.read(t)
-		got, _, _ := b.Statement(sqldigest.Digest{}, b.normalized(text))
-		if len(got.Intervals) != 2 {
-			t.Fatalf("%+v", got)
-		}
-		before, after := got.Intervals[0], got.Intervals[1]
-		if c := before.Counts; c.Calls != 4 || c.RowsExamined < 4*50 || c.RowsExamined > 4*51 || c.RowsSent != 4 || c.NoIndex != 0 || c.Time == 0 {
-			t.Errorf("before: %+v", c)
-		}
-		if c := after.Counts; c.Calls != 5 || c.RowsExamined < 5*500 || c.NoIndex != 5 || !after.From.Equal(before.To) || !after.To.Equal(b.now) {
-			t.Errorf("after: %+v", after)
-		}
-		if got := indexes(); !slices.Equal(got, []string{"PRIMARY id"}) {
-			t.Errorf("indexes %q", got)
-		}
-		if table := b.table(t, "test.orders"); table.Rows < 400 || table.DataBytes == 0 || table.Engine != "InnoDB" {
-			t.Errorf("%+v", table)
-		}
-		if !b.table(t, "test.missing").Missing {
-			t.Error("a table that does not exist has statistics")
-		}
+		return names
+	}
+	if got := indexes(); !slices.Equal(got, []string{"PRIMARY id", "k customer,status"}) {
+		t.Errorf("indexes %q", got)
+	}
+	b.now = b.now.Add(tableAge)
+	b.run(t, 1, "ALTER TABLE orders DROP INDEX k")
+	b.run(t, 5, text)
+	b.read(t)
+	got, _, _ := b.Statement(sqldigest.Digest{}, b.normalized(text))
+	if len(got.Intervals) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	before, after := got.Intervals[0], got.Intervals[1]
+	if c := before.Counts; c.Calls != 4 || c.RowsExamined < 4*50 || c.RowsExamined > 4*51 || c.RowsSent != 4 || c.NoIndex != 0 || c.Time == 0 {
+		t.Errorf("before: %+v", c)
+	}
+	if c := after.Counts; c.Calls != 5 || c.RowsExamined < 5*500 || c.NoIndex != 5 || !after.From.Equal(before.To) || !after.To.Equal(b.now) {
+		t.Errorf("after: %+v", after)
+	}
+	if got := indexes(); !slices.Equal(got, []string{"PRIMARY id"}) {
+		t.Errorf("indexes %q", got)
+	}
+	if table := b.table(t, "test.orders"); table.Rows < 400 || table.DataBytes == 0 || table.Engine != "InnoDB" {
+		t.Errorf("%+v", table)
+	}
+	if !b.table(t, "test.missing").Missing {
+		t.Error("a table that does not exist has statistics")
+	}
 
-		b.run(t, 1, "TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
-		b.run(t, 2, text)
-		b.read(t)
-		got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text))
-		if len(got.Intervals) != 0 || !got.Reset.Equal(b.now) {
-			t.Errorf("after the reset: %+v", got)
-		}
-		b.run(t, 6, text)
-		b.read(t)
-		if got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text)); len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 6 {
-			t.Errorf("after the reset: %+v", got)
-		}
-	})
+	b.run(t, 1, "TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
+	b.run(t, 2, text)
+	b.read(t)
+	got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text))
+	if len(got.Intervals) != 0 || !got.Reset.Equal(b.now) {
+		t.Errorf("after the reset: %+v", got)
+	}
+	b.run(t, 6, text)
+	b.read(t)
+	if got, _, _ = b.Statement(sqldigest.Digest{}, b.normalized(text)); len(got.Intervals) != 1 || got.Intervals[0].Counts.Calls != 6 {
+		t.Errorf("after the reset: %+v", got)
+	}
 }
 
 // table reads the statistics of a table as Run does.
@@ -237,40 +255,42 @@ func (b *bench) table(t *testing.T, name string) Table {
 	return all[0]
 }
 
-// TestPremises turns off what the counts depend on: each is reported while it is off.
-func TestPremises(t *testing.T) {
-	onServers(t, func(t *testing.T, s *testmysql.Server) {
-		b := newBench(t, s, testmysql.RootUser)
-		status := func() Status {
-			b.read(t)
-			_, status, _ := b.Statement(sqldigest.Digest{}, "SELECT ?")
-			return status
+// testPremises turns off what the counts depend on: each is reported while it is off.
+func testPremises(t *testing.T, s *testmysql.Server) {
+	b := newBench(t, s, testmysql.RootUser)
+	status := func() Status {
+		b.read(t)
+		_, status, _ := b.Statement(sqldigest.Digest{}, "SELECT ?")
+		return status
+	}
+	if got := status(); got.Problem != "" || !got.At.Equal(b.now) {
+		t.Fatalf("%+v", got)
+	}
+	for _, c := range []struct{ off, on, want string }{
+		{"UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'statements_digest'", "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'statements_digest'", "counts no digests"},
+		{"UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'thread_instrumentation'", "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'thread_instrumentation'", "threads are not instrumented"},
+		{"UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'statement/%'", "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME LIKE 'statement/%'", "no statement is instrumented"},
+		{"UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME = 'statement/sql/update'", "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'statement/sql/update'", "Some types"},
+		{"INSERT INTO performance_schema.setup_actors (HOST, USER, ROLE, ENABLED, HISTORY) VALUES ('%', 'app', '%', 'NO', 'NO')", "DELETE FROM performance_schema.setup_actors WHERE USER = 'app'", "some accounts only"},
+	} {
+		must(t, s.Exec(c.off))
+		got := status()
+		if !strings.Contains(got.Problem+strings.Join(got.Notes, " "), c.want) {
+			t.Errorf("%s: %+v", c.off, got)
 		}
-		if got := status(); got.Problem != "" || !got.At.Equal(b.now) {
-			t.Fatalf("%+v", got)
+		must(t, s.Exec(c.on))
+		if got := status(); got.Problem != "" || strings.Contains(strings.Join(got.Notes, " "), c.want) {
+			t.Errorf("%s: %+v", c.on, got)
 		}
-		for _, c := range []struct{ off, on, want string }{
-			{"UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'statements_digest'", "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'statements_digest'", "counts no digests"},
-			{"UPDATE performance_schema.setup_consumers SET ENABLED = 'NO' WHERE NAME = 'thread_instrumentation'", "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'thread_instrumentation'", "threads are not instrumented"},
-			{"UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME LIKE 'statement/%'", "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME LIKE 'statement/%'", "no statement is instrumented"},
-			{"UPDATE performance_schema.setup_instruments SET ENABLED = 'NO' WHERE NAME = 'statement/sql/update'", "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'statement/sql/update'", "Some types"},
-			{"INSERT INTO performance_schema.setup_actors (HOST, USER, ROLE, ENABLED, HISTORY) VALUES ('%', 'app', '%', 'NO', 'NO')", "DELETE FROM performance_schema.setup_actors WHERE USER = 'app'", "some accounts only"},
-		} {
-			must(t, s.Exec(c.off))
-			got := status()
-			if !strings.Contains(got.Problem+strings.Join(got.Notes, " "), c.want) {
-				t.Errorf("%s: %+v", c.off, got)
-			}
-			must(t, s.Exec(c.on))
-			if got := status(); got.Problem != "" || strings.Contains(strings.Join(got.Notes, " "), c.want) {
-				t.Errorf("%s: %+v", c.on, got)
-			}
-		}
-		b.resume = b.now.Add(time.Hour)
-		if at := b.status.At; !status().At.Equal(at) {
-			t.Error("read although the server has failed just now")
-		}
-	})
+	}
+	b.resume = b.now.Add(time.Hour)
+	if at := b.status.At; !status().At.Equal(at) {
+		t.Error("read although the server has failed just now")
+	}
+}
+
+// TestWithoutSchema reads from a server without a performance schema.
+func TestWithoutSchema(t *testing.T) {
 	testmysql.SkipIfOff(t)
 	off := newBench(t, testmysql.Start(t), testmysql.RootUser)
 	off.read(t)
@@ -279,34 +299,34 @@ func TestPremises(t *testing.T) {
 	}
 }
 
-// TestLongStatements runs two statements of an ORM that differ after their columns. A server that keeps whole normalized texts has the
-// counts of each, one with the default lengths counts both together: neither is joined.
-func TestLongStatements(t *testing.T) {
+// testWhole runs two statements of an ORM that differ after their columns on a server that keeps whole normalized texts: it has the counts of each.
+func testWhole(t *testing.T, s *testmysql.Server) { testLongStatements(t, s, true) }
+
+// TestTruncated runs them on one with the default lengths, which counts both together: neither is joined.
+func TestTruncated(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithPerformanceSchema(), testmysql.WithArgs("--performance-schema-max-digest-length=1024", "--max-digest-length=1024"))
+	must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY, customer INT, status VARCHAR(10))"))
+	testLongStatements(t, s, false)
+}
+
+func testLongStatements(t *testing.T, s *testmysql.Server, whole bool) {
 	var columns []string
 	for n := range 60 {
 		columns = append(columns, fmt.Sprintf("orders.customer AS orders_customer_%02d", n))
 	}
 	all := "SELECT " + strings.Join(columns, ", ") + " FROM orders WHERE orders."
 	long := []string{all + "id = 3", all + "status = 'new' ORDER BY id LIMIT 1"}
-	test := func(whole bool) func(t *testing.T, s *testmysql.Server) {
-		return func(t *testing.T, s *testmysql.Server) {
-			b := newBench(t, s, testmysql.RootUser)
-			b.read(t)
-			b.run(t, 3, long[0])
-			b.run(t, 5, long[1])
-			b.read(t)
-			for i, text := range long {
-				found, got, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
-				if ok != whole || whole && found.Intervals[0].Counts.Calls != uint64(3+2*i) || !whole && !strings.Contains(strings.Join(got.Notes, " "), "truncated") {
-					t.Errorf("statement %d: %t, %+v, %+v", i, ok, found, got)
-				}
-			}
+	b := newBench(t, s, testmysql.RootUser)
+	b.read(t)
+	b.run(t, 3, long[0])
+	b.run(t, 5, long[1])
+	b.read(t)
+	for i, text := range long {
+		found, got, ok := b.Statement(sqldigest.Digest{}, b.normalized(text))
+		if ok != whole || whole && found.Intervals[0].Counts.Calls != uint64(3+2*i) || !whole && !strings.Contains(strings.Join(got.Notes, " "), "truncated") {
+			t.Errorf("statement %d: %t, %+v, %+v", i, ok, found, got)
 		}
 	}
-	onServers(t, test(true))
-	s := testmysql.Start(t, testmysql.WithPerformanceSchema(), testmysql.WithArgs("--performance-schema-max-digest-length=1024", "--max-digest-length=1024"))
-	must(t, s.Exec("CREATE TABLE orders (id INT PRIMARY KEY, customer INT, status VARCHAR(10))"))
-	test(false)(t, s)
 }
 
 // TestFullTable has room for few digests at the server, and texts of few bytes: both are reported.
@@ -333,54 +353,50 @@ func TestFullTable(t *testing.T) {
 	}, "--performance-schema-digests-size=60", "--performance-schema-max-digest-length=400", "--max-digest-length=400")
 }
 
-// TestRights reads with an account that may not: the reason has no text of the server.
-func TestRights(t *testing.T) {
-	onServers(t, func(t *testing.T, s *testmysql.Server) {
-		must(t, s.Exec("CREATE USER poor@'%' IDENTIFIED BY '"+testmysql.Password+"'"))
-		b := newBench(t, s, "poor")
-		b.read(t)
-		if _, got, _ := b.Statement(sqldigest.Digest{}, "SELECT ?"); !strings.Contains(got.Problem, "lacks a right") {
-			t.Errorf("%+v", got)
-		}
-		if !b.resume.After(b.now) {
-			t.Error("no pause after the failure")
-		}
-	})
+// testRights reads with an account that may not: the reason has no text of the server.
+func testRights(t *testing.T, s *testmysql.Server) {
+	must(t, s.Exec("CREATE USER poor@'%' IDENTIFIED BY '"+testmysql.Password+"'"))
+	b := newBench(t, s, "poor")
+	b.read(t)
+	if _, got, _ := b.Statement(sqldigest.Digest{}, "SELECT ?"); !strings.Contains(got.Problem, "lacks a right") {
+		t.Errorf("%+v", got)
+	}
+	if !b.resume.After(b.now) {
+		t.Error("no pause after the failure")
+	}
 }
 
-// TestTables requests statistics while Run reads them, and more of them than may wait.
-func TestTables(t *testing.T) {
-	onServers(t, func(t *testing.T, s *testmysql.Server) {
-		r, err := New(Options{
-			Login: func() mysqlconn.Config {
-				return mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password}
-			},
-			Log: slog.New(slog.DiscardHandler),
-		})
-		must(t, err)
-		late, cancel := context.WithCancel(t.Context())
-		cancel()
-		for range maxRequests { // Run does not read yet
-			if _, err := r.Tables(late, []string{"test.orders"}); err == nil || errors.Is(err, errBusy) {
-				t.Error(err)
-			}
-		}
-		if _, err := r.Tables(late, []string{"test.orders"}); !errors.Is(err, errBusy) {
+// testTables requests statistics while Run reads them, and more of them than may wait.
+func testTables(t *testing.T, s *testmysql.Server) {
+	r, err := New(Options{
+		Login: func() mysqlconn.Config {
+			return mysqlconn.Config{Addr: s.Addr, User: testmysql.RootUser, Password: testmysql.Password}
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	must(t, err)
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range maxRequests { // Run does not read yet
+		if _, err := r.Tables(late, []string{"test.orders"}); err == nil || errors.Is(err, errBusy) {
 			t.Error(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = r.Run(ctx) })
-		testwait.Until(t, "the statistics", func() bool {
-			all, err := r.Tables(t.Context(), []string{"test.orders", "test.items"})
-			return err == nil && len(all) == 2 && len(all[0].Indexes) == 2
-		})
-		if r.HeapBytes() == 0 {
-			t.Error("no bytes are charged")
-		}
-		stop()
-		testwait.Group(t, "the end of Run", &running)
+	}
+	if _, err := r.Tables(late, []string{"test.orders"}); !errors.Is(err, errBusy) {
+		t.Error(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = r.Run(ctx) })
+	testwait.Until(t, "the statistics", func() bool {
+		all, err := r.Tables(t.Context(), []string{"test.orders", "test.items"})
+		return err == nil && len(all) == 2 && len(all[0].Indexes) == 2
 	})
+	if r.HeapBytes() == 0 {
+		t.Error("no bytes are charged")
+	}
+	stop()
+	testwait.Group(t, "the end of Run", &running)
 }
 
 // TestBounds reads more rows than are kept.

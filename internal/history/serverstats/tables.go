@@ -100,10 +100,15 @@ func (r *Reader) serve(ctx context.Context, q tableRequest) {
 		r.opts.Log.Debug("statistics of tables unavailable", "reason", reason(err))
 		return
 	}
+	r.keep(q.names, read)
+}
+
+// keep stores tables by their names, and removes those read the longest time ago.
+func (r *Reader) keep(names []string, read []Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, t := range read {
-		r.tables[q.names[i]] = t
+		r.tables[names[i]] = t
 	}
 	for len(r.tables) > keptTables {
 		oldest := ""
