@@ -63,6 +63,13 @@ func TestNoErrorIsAbsence(t *testing.T) {
 				},
 			} {
 				t.Run(what, func(t *testing.T) {
+					proxy.Set(0, "")
+					if err := do(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if sent := strings.Join(proxy.Packets(), "\n"); what == "short view" && (!strings.Contains(sent, "wait_timeout = 2200") || !strings.Contains(sent, "net_write_timeout = 2200")) {
+						t.Errorf("the server does not end the session after twice the view's age limit: %s", sent)
+					}
 					proxy.EachFails(t, func() error { return do(t.Context()) }, notReplacement, settings)
 				})
 			}

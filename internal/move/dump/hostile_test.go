@@ -151,3 +151,18 @@ func TestLinksInDump(t *testing.T) {
 		}
 	}
 }
+
+// TestNoDirectory has a file in the place of the dump's directory.
+func TestNoDirectory(t *testing.T) {
+	d := memory()
+	d.Dir = filepath.Join(t.TempDir(), "none")
+	if err := d.noLinks(); err != nil {
+		t.Errorf("no directory yet: %v", err)
+	}
+	if err := os.WriteFile(d.Dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.noLinks(); err == nil || !strings.HasPrefix(err.Error(), "dump to "+d.Name) {
+		t.Errorf("a file: %v", err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/move/dialect"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -320,5 +321,32 @@ func TestSelection(t *testing.T) {
 	all := selectionText(&Options{Objects: listed, Tables: []tabledef.Spec{plain}})
 	if seen[all] != "nothing" { // the selection names them
 		t.Errorf("whole tables: %s", all)
+	}
+}
+
+// TestSourceKinds has dumps of both servers, and one without objects.
+func TestSourceKinds(t *testing.T) {
+	for source, want := range map[string]dialect.Vendor{"mariadb x": dialect.MariaDB, "mysql x": dialect.MySQL, "": dialect.MySQL} {
+		inv, err := (&Dump{m: &Manifest{Source: source, Objects: []*inventory.Object{{Kind: inventory.View, Schema: "f", Name: "v"}}}}).Inventory(&inventory.Selection{})
+		if err != nil || inv.Source != want || len(inv.Objects) != 1 {
+			t.Errorf("%q: %+v, %v", source, inv, err)
+		}
+		if inv, err := (&Dump{m: &Manifest{Source: source}}).Inventory(&inventory.Selection{}); err != nil || inv != nil {
+			t.Errorf("%q, without objects: %+v, %v", source, inv, err)
+		}
+	}
+}
+
+// TestExpands bounds the bytes of a chunk's files: each byte of a value may be escaped, each value has an end, and so has NULL.
+func TestExpands(t *testing.T) {
+	for _, c := range []struct {
+		bytes, rows int64
+		columns     int
+		want        int64
+	}{{0, 0, 0, 4}, {10, 0, 0, 24}, {10, 2, 3, 20 + 3*4*4}} {
+		r := &chunkReader{}
+		if r.begin(&Chunk{Bytes: c.bytes, Rows: c.rows}, c.columns); r.left != c.want {
+			t.Errorf("%+v: %d", c, r.left)
+		}
 	}
 }

@@ -390,4 +390,12 @@ tare_store_syncs_total{result="ok"} 1
 	if _, err := New(o); err == nil {
 		t.Error("two Syncers have the same metrics")
 	}
+	g.metrics.synced(time.Second, errors.New("it fails"))
+	g.metrics.headerLoaded(time.Second, errors.New("it fails"))
+	g.metrics.headerLoaded(time.Second, errors.New("it fails"))
+	for vec, want := range map[*prometheus.CounterVec]float64{g.metrics.syncs: 1, g.metrics.loads: 2} {
+		if got := testutil.ToFloat64(vec.WithLabelValues("error")); got != want {
+			t.Errorf("%v errors are counted, want %v", got, want)
+		}
+	}
 }
