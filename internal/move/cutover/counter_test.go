@@ -12,6 +12,7 @@ import (
 	"github.com/taredb/tare/internal/mysql/createtable"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
+	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -109,4 +110,8 @@ func testCounterBack(t *testing.T, opts ...testmysql.Option) {
 		t.Errorf("an account that may alter: %v, events %q", err, reported)
 	}
 	counter(2001)
+	testwait.UntilState(t, "all connections but two to be closed", func() (string, bool) {
+		open := testrows.Column(t, c, "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Daemon' AND USER <> 'event_scheduler' AND USER <> 'system user'")
+		return strings.Join(open, ", "), len(open) == 2 // this one and back's
+	})
 }

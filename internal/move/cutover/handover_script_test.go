@@ -17,7 +17,7 @@ import (
 )
 
 // A mysqlScript responds to statements: the nth response is that to the nth statement that starts with its key, the last one to all later
-// ones. A response is a list of rows of one column, or an error of the server. Others are OK.
+// ones. A response is a list of rows, whose columns are separated by |, or an error of the server. Others are OK.
 type mysqlScript struct {
 	mu        sync.Mutex
 	responses map[string][]any
@@ -39,9 +39,24 @@ func (s *mysqlScript) response(sql string) []byte {
 		case mysqlwire.Errno:
 			return testscript.Packets(1, mysqlwire.NewErr(r, []byte("refused")).AppendTo(nil))
 		case []string:
-			payloads := [][]byte{{1}, testscript.Column}
-			for _, v := range r {
-				payloads = append(payloads, append([]byte{byte(len(v))}, v...))
+			columns := 1
+			if len(r) > 0 {
+				columns += strings.Count(r[0], "|")
+			}
+			payloads := [][]byte{{byte(columns)}}
+			for range columns {
+				payloads = append(payloads, testscript.Column)
+			}
+			for _, row := range r {
+				var p []byte
+				for v := range strings.SplitSeq(row, "|") {
+					if v == "NULL" {
+						p = append(p, 0xfb)
+					} else {
+						p = append(append(p, byte(len(v))), v...)
+					}
+				}
+				payloads = append(payloads, p)
 			}
 			return testscript.Packets(1, append(payloads, testscript.End)...)
 		}

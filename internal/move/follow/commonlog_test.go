@@ -35,6 +35,18 @@ type scriptLog struct {
 	follows int
 	beats   []binlog.Heartbeat
 	deleted int
+
+	closed      bool
+	refuses     int   // the number of requests from now on that are refused
+	unreachable error // of the common log
+}
+
+var errRefused = errors.New("it is refused")
+
+// Close implements binlog.Follower.
+func (l *scriptLog) Close() error {
+	l.closed = true
+	return nil
 }
 
 // A scriptEvent is a transaction, or a heartbeat.
@@ -83,6 +95,10 @@ func scriptPosition(n int) binlog.Position {
 func (l *scriptLog) Follow(_ context.Context, o binlog.FollowOptions) (binlog.Changes, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.refuses > 0 {
+		l.refuses--
+		return nil, errRefused
+	}
 	l.follows++
 	c := &scriptChanges{l: l, o: o, at: int(o.From.Offset) - 100}
 	columns := 3
@@ -349,7 +365,7 @@ func TestCommonLogLaggard(t *testing.T) {
 // scriptFollow has n members follow the log from its start.
 func scriptFollow(t *testing.T, l *scriptLog, n int, change func(*binlog.FollowOptions, int)) []*LogMember {
 	t.Helper()
-	logs := NewCommonLog(func(context.Context) (binlog.Follower, error) { return l, nil }, "c", slices.Repeat([]binlog.Follower{l}, n), nil)
+	logs := NewCommonLog(func(context.Context) (binlog.Follower, error) { return l, l.unreachable }, "c", slices.Repeat([]binlog.Follower{l}, n), nil)
 	var following sync.WaitGroup
 	failed := make([]error, n)
 	for i, m := range logs {
@@ -365,6 +381,19 @@ func scriptFollow(t *testing.T, l *scriptLog, n int, change func(*binlog.FollowO
 		t.Fatal(err)
 	}
 	return logs
+}
+
+// TestCommonLogFails has a source that cannot be reached for the common log, or refuses it: each member reads the log.
+func TestCommonLogFails(t *testing.T) {
+	for name, change := range map[string]func(*scriptLog){"unreachable": func(l *scriptLog) { l.unreachable = errRefused }, "refused": func(l *scriptLog) { l.refuses = 1 }} {
+		l := newScriptLog(t)
+		change(l)
+		refused := l.refuses > 0
+		logs := scriptFollow(t, l, 2, func(*binlog.FollowOptions, int) {})
+		if l.follows != 2 || logs[0].l.common || l.closed != refused {
+			t.Errorf("%s: the log was requested %d times, closed %t", name, l.follows, l.closed)
+		}
+	}
 }
 
 // TestCommonLogHeartbeats has two members write heartbeats: each is passed the number that its last one has for it, and the log has one run.
@@ -438,7 +467,7 @@ func TestCommonLogApart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newScriptLog(t)
 			logs := scriptFollow(t, l, 2, tt.change)
-			if l.follows != 2 || logs[0].l.common {
+			if l.follows != 2 || logs[0].l.common || l.closed {
 				t.Errorf("the log was requested %d times", l.follows)
 			}
 			if err := logs[0].WriteHeartbeat(t.Context(), binlog.Heartbeat{Run: "run0", Number: 5}); err != nil || l.beats[0].Run != "run0" {

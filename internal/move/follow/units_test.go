@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,6 +109,38 @@ func TestTracker(t *testing.T) {
 		if got := fmt.Sprint(f.Changed()[0]); got != tt.want {
 			t.Errorf("%s -> %s by %+v: %s, want %s", tt.before, tt.after, tt.r, got, tt.want)
 		}
+	}
+}
+
+// TestManyKeys records more keys than there is room for at first: each is found again, and is no other table's.
+func TestManyKeys(t *testing.T) {
+	sql, err := rowstream.NewRowSQL("t", []rowstream.Column{column("id int")}, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApplier([]applyTable{{sql: sql}, {sql: sql}}, 1)
+	const n = 5000
+	for range 2 {
+		for i := range n {
+			for table := range int32(2) {
+				e := a.entry(table, image(strconv.Itoa(i)))
+				if e != &a.keys[2*i+int(table)] || e.table != table {
+					t.Fatalf("key %d of table %d: %+v", i, table, e)
+				}
+			}
+		}
+	}
+	if len(a.keys) != 2*n || len(a.slots) < 2*len(a.keys) || len(a.slots) > 8*len(a.keys) {
+		t.Errorf("%d keys in %d slots", len(a.keys), len(a.slots))
+	}
+	used := 0
+	for _, k := range a.slots {
+		if k != 0 {
+			used++
+		}
+	}
+	if used != len(a.keys) {
+		t.Errorf("%d slots of %d keys", used, len(a.keys))
 	}
 }
 

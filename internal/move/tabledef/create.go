@@ -58,10 +58,9 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 		case word == "SELECT", tail && (word == "TABLE" || word == "UNION"), word == "LIKE" && depth < 2: // else it is of an expression
 			return fmt.Errorf("it has %s", word)
 		case tail && word == "VALUES": // of a partition: LESS THAN or IN
-			if t, word = next(); word != "LESS" && word != "IN" {
+			if _, word = next(); word != "LESS" && word != "IN" {
 				return errors.New("it has VALUES")
 			}
-			continue
 		case tail && (word == "DATA" || word == "INDEX"):
 			option := word
 			if t, word = next(); word == "DIRECTORY" {

@@ -1,6 +1,7 @@
 package tabledef
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,5 +111,38 @@ func TestMappingPlan(t *testing.T) {
 	m.Columns[3].From = "c"
 	if _, _, err := m.plan(source); err == nil || !strings.Contains(err.Error(), "no column c") {
 		t.Errorf("a missing column: %v", err)
+	}
+}
+
+// TestTyped maps documents: statements write those of the source's table, whose rows they find by the key, with its collation. Without a document
+// on both sides there are none.
+func TestTyped(t *testing.T) {
+	column := func(name, kind, collation string) rowstream.Column {
+		return rowstream.Column{Name: name, Type: kind, Collation: collation, Charset: "latin1"}
+	}
+	source := &rowstream.Table{Schema: "s", Name: "t", Key: []int{1, 0}, Descending: []bool{true, false}, Columns: []rowstream.Column{
+		column("id", "int", ""), column("k", "varchar", "latin1_bin"), column("d", "json", ""), column("x", "longtext", ""),
+	}}
+	there := &rowstream.Table{Schema: "u", Name: "v", Columns: []rowstream.Column{column("d2", "json", ""), column("id2", "int", ""), column("k2", "varchar", "latin1_bin")}}
+	mapped := func(documents, collation, from string) *Table {
+		return &Table{Source: source, Spec: &Spec{ToSchema: "u", ToName: "v", Mapping: &Mapping{Columns: []MappedColumn{
+			{Column: column("d2", documents, ""), From: from}, {Column: column("id2", "int", ""), From: "id"}, {Column: column("k2", "varchar", collation), From: "k"},
+		}}}}
+	}
+	for name, table := range map[string]*Table{
+		"not mapped": {Source: source, Spec: &Spec{}}, "a text in the target": mapped("longtext", "latin1_bin", "d"), "a text in the source": mapped("json", "latin1_bin", "x"),
+		"texts": mapped("longtext", "latin1_bin", "x"), "fixed": mapped("json", "latin1_bin", "none"),
+	} {
+		if got := table.typed(there); got != nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for collation, value := range map[string]string{"latin1_bin": "tare_t.`k2`", "utf8mb4_bin": "CONVERT(tare_t.`k2` USING latin1) COLLATE latin1_bin"} {
+		got := mapped("json", collation, "d").typed(there)
+		want := "REPLACE INTO `u`.`v` (`d2`, `id2`, `k2`) SELECT tare_s.tare_0, tare_t.`id2`, tare_t.`k2` FROM `u`.`v` AS tare_t JOIN " +
+			"(SELECT `d` AS tare_0, `k` AS tare_k0, `id` AS tare_k1 FROM `s`.`t`) AS tare_s ON tare_s.tare_k0 = " + value + " AND tare_s.tare_k1 = tare_t.`id2` WHERE "
+		if got == nil || got.Head != want || !slices.Equal(got.keyed.Key, []int{2, 1}) || !slices.Equal(got.keyed.Descending, source.Descending) || there.Key != nil {
+			t.Errorf("%s: %+v, want %s", collation, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sharedcache
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"runtime"
@@ -243,5 +244,30 @@ func TestCancelled(t *testing.T) {
 	}
 	if st := c.Stats(); st.Skipped != 2*breakerFailures || st.Servers[0].Failures > 0 || st.Paused() > 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestCause makes calls that fail, succeed and write: the cause is the latest error, which is logged once when the server is paused.
+func TestCause(t *testing.T) {
+	var log logText
+	s := newServer("s:1", &Options{Timeout: time.Hour, Retry: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	defer s.close()
+	if err := s.cause(); err != nil {
+		t.Errorf("without a call: %v", err)
+	}
+	lost := errors.New("it is lost")
+	for i, result := range []error{nil, lost, nil, errWritten, lost, lost, lost, lost} {
+		if err := s.call(func() error { return result }); !errors.Is(err, result) {
+			t.Errorf("call %d: %v", i, err)
+		}
+		if want := i > 0; (s.cause() != nil) != want || want && !errors.Is(s.cause(), lost) {
+			t.Errorf("after call %d: %v", i, s.cause())
+		}
+	}
+	if s.failures.Load() != 5 || log.count("memcached server is not called") != 1 || log.count(`server=s:1 err="it is lost"`) != 1 {
+		t.Errorf("%d failures, log %s", s.failures.Load(), log.text.String())
+	}
+	if err := s.call(func() error { panic("it is called") }); !errors.Is(err, errPaused) || s.failures.Load() != 5 {
+		t.Errorf("paused: %v, %d failures", err, s.failures.Load())
 	}
 }

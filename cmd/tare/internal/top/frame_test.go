@@ -97,3 +97,42 @@ func TestFrameOfManyStatements(t *testing.T) {
 		t.Errorf("%d statements were read, want most of %d", len(seen), len(g.rows))
 	}
 }
+
+// TestLine has the changes of a row since the oldest reading that has it, or before its first call.
+func TestLine(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(second int) time.Time { return began.Add(time.Duration(second) * time.Second) }
+	row := func(first int, calls uint64) *Row {
+		return &Row{Key: Key{Digest: "a"}, First: at(first), Counts: Counts{Calls: calls, Seconds: 2 * float64(calls), Errors: calls / 2, P99: 3}}
+	}
+	read := func(second int, calls uint64) past {
+		p := past{at: at(second), rows: map[Key]pastRow{}}
+		if calls > 0 {
+			p.rows[Key{Digest: "a"}] = pastRow{at: p.at, Counts: row(0, calls).Counts}
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		readings []past
+		row      *Row
+		now      int
+		known    bool
+		calls    float64 // per second
+	}{
+		"no reading":                   {nil, row(0, 40), 10, true, 4},
+		"a reading":                    {[]past{read(2, 8)}, row(0, 40), 10, true, 4},
+		"the oldest of two":            {[]past{read(2, 8), read(6, 32)}, row(0, 40), 10, true, 4},
+		"no call at the oldest":        {[]past{read(2, 0), read(6, 32)}, row(3, 40), 10, true, 5},
+		"not read by the oldest":       {[]past{read(2, 0), read(6, 32)}, row(1, 40), 10, true, 2},
+		"first called with a reading":  {[]past{read(2, 0)}, row(2, 40), 10, false, 0},
+		"fewer calls than at the time": {[]past{read(2, 41)}, row(0, 40), 10, false, 0},
+		"no time":                      {[]past{read(10, 8)}, row(0, 40), 10, false, 0},
+		"a time after":                 {[]past{read(11, 8)}, row(0, 40), 10, false, 0},
+	} {
+		h := History{readings: c.readings}
+		l := h.line(c.row, at(c.now), began)
+		if l.Known != c.known || l.Calls != c.calls || l.Load != 2*c.calls || l.Errors != c.calls/2 || l.Total != c.row.Counts || !c.known && l.P99 != 0 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}

@@ -75,6 +75,9 @@ func TestSessionsScreen(t *testing.T) {
 		shows()
 	}
 	m.Resize(220, 24)
+	if lines := strings.Split(m.View(), "\n"); !strings.HasPrefix(lines[2], "Statements in flight") {
+		t.Errorf("the third line is %q", lines[2])
+	}
 	shows("> ", "12.5 s", "30.0 s", "[waits for a row lock on shop.t of connection 80 (batch, idle in transaction)]", "(cut)", "2, and 3 younger ones", "02ab")
 	if press("x") != None || m.ToKill() != nil {
 		t.Error("a statement is killed without a confirmation")
