@@ -97,7 +97,7 @@ func (r *runner) build(ctx context.Context, p *pkg) (binary string, printed []by
 	if p.hasTests() {
 		args = []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "-trimpath", r.overlay, p.ImportPath)...)
+	cmd := exec.CommandContext(ctx, "go", append(args, r.overlay, p.ImportPath)...)
 	printed, err = cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return "", nil, ctx.Err()
