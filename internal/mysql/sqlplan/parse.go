@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"vitess.io/vitess/go/vt/sqlparser"
+
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // parserVersion is the MySQL version whose grammar the parser follows.
@@ -31,17 +33,25 @@ func (a *analysis) parse(p *sqlparser.Parser) {
 	if !a.parsable() {
 		return
 	}
-	forms := make([]literalForm, len(a.literals))
-	s := spelling{&a.tokens, a.typ}
+	at := a.returning()
+	text := a.tokens
+	text.toks = text.toks[:at]
+	n, _ := slices.BinarySearch(text.literals, int32(at))
+	text.literals = text.literals[:n]
+	forms := make([]literalForm, n)
+	s := spelling{&text, a.typ}
 	s.guessForms(forms)
 	var buf []byte
-	ends := make([]int, 0, len(a.toks))
+	ends := make([]int, 0, at)
 	spent := 0
 	for range maxRetries {
 		buf, ends = s.spell(buf[:0], ends[:0], forms)
 		stmt, pos, ok := safeParse(p, string(buf))
 		if ok {
-			a.collect(stmt)
+			if a.collect(stmt); at < len(a.toks) && a.parsed && !a.readsReturned(at) {
+				a.parsed = false
+				a.tables.list, a.tables.index = nil, nil
+			}
 			return
 		}
 		if spent += len(buf); spent > maxRetryBytes || !s.nextForm(forms, ends, pos) {
@@ -166,4 +176,52 @@ func treeType(stmt sqlparser.Statement) Type {
 		return TypeAnalyze
 	}
 	return TypeUnknown
+}
+
+// returning returns the index of the word RETURNING whose list ends a statement of MariaDB, or the number of tokens if there is none. The
+// parser's grammar lacks it.
+func (a *analysis) returning() int {
+	if a.tables.server.Kind != sqldigest.ServerMariaDB || a.typ != TypeInsert && a.typ != TypeReplace && a.typ != TypeDelete {
+		return len(a.toks)
+	}
+	depth := 0
+	for i := range a.toks {
+		switch {
+		case a.isOp(i, "("):
+			depth++
+		case a.isOp(i, ")"):
+			depth--
+		case depth == 0 && a.is(i, "returning") && !a.isOp(i-1, "."):
+			return i
+		}
+	}
+	return len(a.toks)
+}
+
+// readsReturned adds the accesses of the list after RETURNING at i: reads of the changed table, and calls of functions. It reports false
+// for a list with a subquery.
+func (a *analysis) readsReturned(i int) bool {
+	if a.hasQuery(i, len(a.toks)) {
+		return false
+	}
+	for i++; i+1 < len(a.toks); i++ {
+		if name := a.name(i); name != "" && a.isOp(i+1, "(") && (a.isOp(i-1, ".") || !precedesList(a.word(i)) && !builtinOn(name, a.tables.server)) {
+			a.tables.unknownCall = true
+		}
+	}
+	for i := range a.tables.list {
+		if t := &a.tables.list[i]; t.access&AccessWrite != 0 {
+			t.access |= AccessRead
+		}
+	}
+	return true
+}
+
+// precedesList reports whether parentheses after a word in an expression are not those of a call.
+func precedesList(word string) bool {
+	switch word {
+	case "and", "or", "xor", "not", "in", "between", "case", "when", "then", "else", "like", "rlike", "regexp", "is", "div", "mod":
+		return true
+	}
+	return false
 }

@@ -53,6 +53,8 @@ func TestPlan(t *testing.T) {
 					c.schema = strings.Join(arg.Vals, "")
 				case "ansi":
 					c.mode |= sqldigest.ANSIQuotes
+				case "mariadb":
+					c.mode = c.mode.WithServer(sqldigest.ParseServer("10.11.6-MariaDB"))
 				case "no-backslash":
 					c.mode |= sqldigest.NoBackslashEscapes
 				default:
