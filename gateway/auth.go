@@ -91,6 +91,12 @@ func (a *authentication) ok(p []byte) error {
 			return err
 		}
 	}
+	if a.password != nil {
+		var err error
+		if p, err = a.checkUsable(p); err != nil {
+			return err
+		}
+	}
 	if a.password != nil && a.learn() {
 		return nil
 	}
@@ -104,6 +110,30 @@ func (a *authentication) ok(p []byte) error {
 		return fmt.Errorf("%w: %w", errClientDisconnected, err)
 	}
 	return nil
+}
+
+// checkUsable forgets the client's password if the account has expired and the server lets such clients in: it refuses their statements.
+// It returns the server's OK packet.
+func (a *authentication) checkUsable(ok []byte) ([]byte, error) {
+	ok = bytes.Clone(ok)
+	err := a.internalQuery("SELECT 1")
+	var r mysqlwire.Response
+	for r.Begin(mysqlwire.ComQuery, a.caps, 1); err == nil; {
+		n, ev, scanErr := r.Scan(a.backend.Buffered())
+		if a.backend.Discard(n); ev == mysqlwire.EventDone {
+			break
+		}
+		if err = scanErr; err == nil {
+			err = a.backend.Fill()
+		}
+	}
+	if err != nil {
+		return nil, a.refuse(a.backendError("the first statement", err))
+	}
+	if r.Errno == uint16(errnoMustChangePassword) {
+		a.password = nil
+	}
+	return ok, nil
 }
 
 // learnUser resolves the user that the backend has let in, and returns its OK packet.

@@ -337,9 +337,27 @@ func (s *session) loggedInAs(a *pool.Account, tls bool, err error) error {
 	case ok && !isPassing(refused.Number):
 		s.srv.learned.Forget(a, pool.Refused)
 		s.srv.loginLog.log(s.srv.opts.Diag, "account forgotten: the server refuses its password", "user", a.User, "error", err)
+		if s.srv.learned.Of(a.User) != nil {
+			return errUsedUp
+		}
 		return fmt.Errorf("%w: %w", errForgotten, err)
 	case !ok && !isNetwork(err): // the server requires something that the client may have, such as its key
 		s.srv.learned.Doubt(a, tls)
+	}
+	return err
+}
+
+// errUsedUp reports that another login is required: the connection was reset to learn what that restores, and is not in the state of a
+// login any more, or the account has another password.
+var errUsedUp = errors.New("the connection was used up by its login")
+
+const errnoMustChangePassword = mysqlwire.Errno(1820)
+
+// usableAs returns err, of the first statements after a login; a is the account if it was learned. Servers may let in a client with an
+// expired password, and refuse its statements.
+func (s *session) usableAs(a *pool.Account, tls bool, err error) error {
+	if e, ok := errors.AsType[*mysqlconn.ServerError](err); ok && a != nil && e.Number == errnoMustChangePassword {
+		return s.loggedInAs(a, tls, err)
 	}
 	return err
 }

@@ -31,9 +31,9 @@ type learner struct {
 }
 
 // startLearner starts both. The server has the account learned with the password secret.
-func startLearner(t *testing.T, change func(*gateway.Options)) *learner {
+func startLearner(t *testing.T, change func(*gateway.Options), args ...string) *learner {
 	t.Helper()
-	s := testmysql.StartOrSkip(t, testmysql.WithMySQL(), testmysql.WithTLS())
+	s := testmysql.StartOrSkip(t, testmysql.WithMySQL(), testmysql.WithTLS(), testmysql.WithArgs(args...))
 	must(t, s.Exec("create database shop", "create table shop.t (id int auto_increment primary key, v int)",
 		"create user learned identified with caching_sha2_password by '"+secret+"'", "grant all on shop.* to learned"))
 	l := &learner{t: t, server: s, log: &lockedBuffer{}}
@@ -291,6 +291,65 @@ func TestLearnedExpiredPassword(t *testing.T) {
 	must(t, l.server.Exec("alter user learned password expire"))
 	l.refuses("learned", secret, mysqlconn.TLSRequired)
 	l.known(0)
+}
+
+// TestLearnedSandbox has a server that lets in clients with an expired password, and refuses their statements other than that which sets
+// another one: they see that through the gateway, which learns nothing, and forgets what it knows.
+func TestLearnedSandbox(t *testing.T) {
+	l := startLearner(t, nil, "--disconnect-on-expired-password=OFF")
+	expired := func(addr, next string) {
+		t.Helper()
+		must(t, l.server.Exec("alter user learned password expire"))
+		c, err := dialShared(t, addr, "", func(c *mysqlconn.Config) { c.User, c.Password, c.TLSMode = "learned", secret, mysqlconn.TLSRequired })
+		must(t, err)
+		_, err = c.Exec(t.Context(), "select 1")
+		if e := refusal(t, "a statement", err); e.Number != 1820 {
+			t.Errorf("error %d: %s", e.Number, e.Message)
+		}
+		l.known(0)
+		for _, sql := range []string{"alter user user() identified by '" + next + "'", "select 1"} {
+			_, err = c.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+			must(t, err)
+		}
+		must(t, l.server.Exec("alter user learned identified by '"+secret+"'"))
+	}
+	expired(l.server.Addr, "another")
+	expired(l.addr, "another")
+	l.mustDial(secret).Close()
+	l.known(1)
+	must(t, l.server.Exec("alter user learned password expire"))
+	l.closeConnections("learned")
+	_, err := l.dial("learned", secret, mysqlconn.TLSRequired)
+	if e := refusal(t, "a login by a password that is known", err); e.Number != mysqlwire.ErrnoAccessDenied && e.Number != 1820 {
+		t.Errorf("error %d: %s", e.Number, e.Message)
+	}
+	l.forgotten("refused", 1)
+	expired(l.addr, "another")
+	l.mustDial(secret)
+	l.known(1)
+}
+
+// TestLearnedTwoPasswords has an account with two passwords at the server: clients log in by either one, and when the server discards one
+// of them, those of the other stay.
+func TestLearnedTwoPasswords(t *testing.T) {
+	l := startLearner(t, nil)
+	l.mustDial(secret)
+	must(t, l.server.Exec("alter user learned identified by 'another' retain current password"))
+	stays := l.mustDial("another")
+	for range 2 {
+		l.mustDial(secret)
+		l.mustDial("another")
+	}
+	l.mustDial(secret)
+	l.sharing(7, 0)
+	l.forgotten("replaced", 1)
+	must(t, l.server.Exec("alter user learned discard old password"))
+	l.closeConnections("learned")
+	one(t, stays, "select 1")
+	l.forgotten("refused", 1)
+	l.refuses("learned", secret, mysqlconn.TLSRequired)
+	l.mustDial("another")
+	l.known(1)
 }
 
 // TestLearnedChangeUser changes users of sessions that share connections.

@@ -296,7 +296,7 @@ func (s *session) openShared() *clientError {
 	key := s.class()
 	var err error
 	s.task.Block(func() {
-		if err = s.logInShared(c, key); errors.Is(err, errUsedUp) {
+		for err = errUsedUp; errors.Is(err, errUsedUp); {
 			err = s.logInShared(c, key)
 		}
 	})
@@ -391,9 +391,9 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 	}
 	if err == nil {
 		s.srv.report(s.to, nil)
-		err = s.prepareShared(ctx, client, c, key)
+		err = s.usableAs(learned, key.tls, s.prepareShared(ctx, client, c, key))
 	}
-	if errors.Is(err, errUsedUp) {
+	if errors.Is(err, errUsedUp) && client != nil {
 		_ = client.Close()
 		return err
 	}
@@ -490,9 +490,6 @@ func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, err
 	l.resets = maps.Equal(first, restored) && first["init_connect"] == "" // which may do anything
 	return l, nil
 }
-
-// errUsedUp reports that a connection was reset to learn what that restores, and is not in the state of a login any more.
-var errUsedUp = errors.New("the connection was used to compare states")
 
 // literal returns the value of a variable in SHOW VARIABLES for a SET.
 func literal(name, v string) string {

@@ -34,6 +34,10 @@ type Account struct {
 	forgot   atomic.Bool
 	wrong    atomic.Uint32 // passwords that the gateway has refused, without the server's counting them
 	turn     chan struct{} // full during a login
+
+	// other has the password that the server accepted before this one; guarded by Learned.mu. If it accepts that one again, the account may
+	// have two passwords: then neither is forgotten for the other. The one accepted last admits clients.
+	other *Account
 }
 
 // A Reason is why an account is forgotten.
@@ -71,12 +75,23 @@ func (l *Learned) Len() int {
 func (l *Learned) Learn(user, password string, clear, secure bool, now time.Time) (a *Account, added bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a = l.accounts[user]; a != nil {
-		if *a.password == password && a.Clear == clear {
+	before := l.accounts[user]
+	if before != nil {
+		if before.has(password, clear) {
+			before.prove(secure, now)
+			return before, false
+		}
+		if a = before.other; a != nil && a.has(password, clear) {
+			if a.forgot.Load() {
+				a = newAccount(user, password, clear)
+			}
 			a.prove(secure, now)
+			a.other, before.other, before.proven = before, nil, [2]time.Time{}
+			l.accounts[user] = a
 			return a, false
 		}
-		l.drop(a, Replaced)
+		l.drop(before, Replaced)
+		before.other = nil
 	}
 	if len(password) > maxLearnedPassword || len(l.accounts) >= maxLearned && !l.evict() {
 		return nil, false
@@ -84,10 +99,19 @@ func (l *Learned) Learn(user, password string, clear, secure bool, now time.Time
 	if l.accounts == nil {
 		l.accounts = make(map[string]*Account)
 	}
-	a = &Account{User: user, Clear: clear, password: &password, turn: make(chan struct{}, 1)}
+	a = newAccount(user, password, clear)
+	a.other = before
 	a.prove(secure, now)
 	l.accounts[user] = a
 	return a, true
+}
+
+func newAccount(user, password string, clear bool) *Account {
+	return &Account{User: user, Clear: clear, password: &password, turn: make(chan struct{}, 1)}
+}
+
+func (a *Account) has(password string, clear bool) bool {
+	return *a.password == password && a.Clear == clear
 }
 
 // Of returns a user's account, or nil.
@@ -137,7 +161,7 @@ func (l *Learned) DoubtAll() {
 	}
 }
 
-// Forget removes an account, unless it was removed before.
+// Forget removes an account, unless it was removed before. If the server refuses it, its other password takes its place.
 func (l *Learned) Forget(a *Account, why Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,6 +188,9 @@ func (l *Learned) Clear() {
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
 		a.forgot.Store(true)
+		if a.other != nil {
+			a.other.forgot.Store(true)
+		}
 	}
 	l.accounts = nil
 }
@@ -172,8 +199,17 @@ func (l *Learned) drop(a *Account, why Reason) {
 	if a.forgot.Swap(true) {
 		return
 	}
-	delete(l.accounts, a.User)
 	l.forgotten[why].Add(1)
+	switch current, other := l.accounts[a.User], a.other; {
+	case current != a:
+	case why == Refused && other != nil && !other.forgot.Load():
+		l.accounts[a.User] = other
+	default:
+		delete(l.accounts, a.User)
+		if other != nil {
+			other.forgot.Store(true)
+		}
+	}
 }
 
 // evict makes room by the account without sessions whose last login is the oldest. It reports whether there is one.

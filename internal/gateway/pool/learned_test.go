@@ -82,6 +82,55 @@ func TestLearnedReplaced(t *testing.T) {
 	}
 }
 
+// TestLearnedTwo accepts two passwords in turn: the one accepted last admits clients, and the other takes its place if it is refused.
+func TestLearnedTwo(t *testing.T) {
+	l, now := newLearned(), time.Unix(1e9, 0)
+	learn := func(password string) *pool.Account {
+		a, _ := l.Learn("app", password, false, true, now)
+		if got := l.Admitting("app", true, now); got != a || got.Password() != password {
+			t.Fatalf("%v admits clients, want the account with password %s", got, password)
+		}
+		return a
+	}
+	learn("one")
+	two := learn("two")
+	one := learn("one")
+	if learn("two") != two || learn("one") != one || one.Forgotten() || two.Forgotten() || l.Len() != 1 {
+		t.Error("one is forgotten for the other")
+	}
+	if n := l.Reasons(); n[pool.Replaced] != 1 {
+		t.Errorf("forgotten: %v", n)
+	}
+	l.Forget(one, pool.Refused)
+	if l.Of("app") != two || l.Admitting("app", true, now) != nil || !one.Forgotten() {
+		t.Error("want the other password, which admits no clients before the server accepts it again")
+	}
+	learn("one")
+	learn("two")
+	three := learn("three")
+	if !two.Forgotten() || l.Of("app") != three {
+		t.Error("want the third password alone")
+	}
+	l.Forget(three, pool.Refused)
+	if l.Of("app") != nil {
+		t.Error("a password is back that the server has accepted before another one only")
+	}
+	a, _ := l.Learn("app", "one", false, true, now)
+	b := learn("two")
+	a = learn("one")
+	l.Expire(now.Add(time.Hour))
+	if !a.Forgotten() || !b.Forgotten() || l.Len() != 0 {
+		t.Error("an account stays after its time")
+	}
+	learn("one")
+	b = learn("two")
+	a = learn("one")
+	l.Clear()
+	if !a.Forgotten() || !b.Forgotten() {
+		t.Error("Clear leaves a password")
+	}
+}
+
 // TestLearnedBound learns 10,000 accounts.
 func TestLearnedBound(t *testing.T) {
 	const most = 1000
