@@ -19,7 +19,8 @@ type message struct {
 	start time.Time // when it was buffered whole or, if it is longer than the buffer, when its first part was
 	bytes uint64    // received from the client, headers included; 0 if the message is not buffered whole
 
-	cursor mysqlwire.CursorUse // of an execution
+	cursor  mysqlwire.CursorUse // of an execution
+	columns uint16              // of the executed statement, as the client knows it; 0: not compared
 }
 
 // awaitCommand waits for the next command and reads it, up to the statement memory. forward passes on the
@@ -143,6 +144,11 @@ func (s *session) command() error {
 // initDB changes the default schema.
 func (s *session) initDB() error {
 	name := append([]byte(nil), s.msg.body[1:]...)
+	if s.lease.unsure && !s.modes.maria {
+		if err := s.reveal(); err != nil {
+			return err
+		}
+	}
 	if err := s.exchange(); err != nil {
 		return err
 	}

@@ -236,8 +236,27 @@ func (x *relayer) backendID() uint32 {
 	return x.lease.shared.Value.id
 }
 
+// killPrepared serves an execution of a prepared KILL, of a session that shares connections.
+func (x *executor) killPrepared(st *preparedStatement) error {
+	var number []byte
+	if start, end, ok := killed(st.sql, st.mode); ok {
+		number = st.sql[start:end]
+	} else if len(x.rec.Binds) == 1 {
+		number, _ = x.rec.Binds[0].AppendText(nil)
+	}
+	if id, err := strconv.ParseUint(string(number), 10, 64); err == nil {
+		if done, err := x.killShared(id, contains(st.sql, "QUERY")); done || err != nil {
+			return err
+		}
+	}
+	return x.exchange()
+}
+
 // kill serves a KILL statement.
 func (x *executor) kill() error {
+	if st := x.lease.statement; st != nil {
+		return x.killPrepared(st)
+	}
 	start, end, ok := killed(x.rec.Text, x.modes.mode)
 	if !ok {
 		return x.exchange()

@@ -193,7 +193,7 @@ func (x *executor) pass() error {
 			return err
 		}
 	}
-	if x.plan.Type() == sqlplan.TypeKill && x.msg.cmd == mysqlwire.ComQuery {
+	if x.plan.Type() == sqlplan.TypeKill && (x.msg.cmd == mysqlwire.ComQuery || x.pooled && x.msg.cmd == mysqlwire.ComStmtExecute) {
 		err = x.kill()
 	} else {
 		x.lease.pinged = x.maySendPing()

@@ -298,33 +298,54 @@ func (x *executor) setsInsertID() bool {
 	return x.plan.Effects().Has(sqlplan.EffectInsertID) || x.plan.Type() == sqlplan.TypeDDL
 }
 
-// pingChanged reports whether the server reports a change with the response to a COM_PING.
-func (s *session) pingChanged() (changed bool, err error) {
-	s.lease.scratch = append(s.lease.scratch[:0], ping[:]...)
-	if _, err := s.backend.Write(s.lease.scratch); err != nil {
-		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+// blursChanges reports whether the server would report a change of an earlier statement's, about which it has said nothing, with the
+// response to the current one as if it was that one's.
+func (x *executor) blursChanges() bool {
+	if !x.lease.unsure || x.modes.maria || x.msg.cmd == mysqlwire.ComStmtPrepare {
+		return false
 	}
-	return s.readPing()
+	t, effects := x.plan.Type(), x.plan.Effects()
+	return (t == sqlplan.TypeSet || t == sqlplan.TypeUse || t == sqlplan.TypeDDL && x.carried.pin.Load() != nil || effects.Any(statefulEffects)) &&
+		!(effects.Has(sqlplan.EffectLastResult) && x.readsPrevious(true)) // such a SET pins
 }
 
-func (s *session) readPing() (changed bool, err error) {
-	s.resp.Begin(mysqlwire.ComPing, s.caps, 1)
-	s.internal = true
-	defer func() { s.internal = false }()
+// reveal pins the session if MySQL reports a change with the response to a COM_PING.
+func (x *executor) reveal() error {
+	x.lease.unsure = false
+	changed, err := x.pingChanged()
+	if changed {
+		x.carried.pinFor(x.lease.digest, changedReason)
+	}
+	return err
+}
+
+// pingChanged reports whether the server reports a change with the response to a COM_PING.
+func (x *executor) pingChanged() (changed bool, err error) {
+	x.lease.scratch = append(x.lease.scratch[:0], ping[:]...)
+	if _, err := x.backend.Write(x.lease.scratch); err != nil {
+		return false, fmt.Errorf("%w: %w", errBackendIdle, err)
+	}
+	return x.readPing()
+}
+
+func (x *executor) readPing() (changed bool, err error) {
+	x.resp.Begin(mysqlwire.ComPing, x.caps, 1)
+	x.internal = true
+	defer func() { x.internal = false }()
 	for {
-		p, rest, err := cutPacket(s.backend.Buffered())
+		p, rest, err := cutPacket(x.backend.Buffered())
 		if err == nil && len(p) > 0 {
 			var ok mysqlwire.OK
-			if err := ok.Decode(p, s.caps|mysqlwire.CapSessionTrack); err != nil {
+			if err := ok.Decode(p, x.caps|mysqlwire.CapSessionTrack); err != nil {
 				return false, fmt.Errorf("%w: response to a ping: %w", errBackendIdle, err)
 			}
-			s.backend.Discard(len(s.backend.Buffered()) - len(rest))
+			x.backend.Discard(len(x.backend.Buffered()) - len(rest))
 			for it := ok.StateChanges(); it.Next(); {
 				changed = changed || it.Change().Type == mysqlwire.StateChanged
 			}
 			return changed, nil
 		}
-		if err := s.fillBackend(); err != nil {
+		if err := x.fillBackend(); err != nil {
 			return false, fmt.Errorf("%w: %w", errBackendIdle, err)
 		}
 	}

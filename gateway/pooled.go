@@ -3,7 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +39,9 @@ type sharedConn struct {
 	// The state of the server's session.
 	sets     settings
 	schema   string
-	wasReset bool // there was a COM_RESET_CONNECTION after the login, by a client
-	stale    bool // the fields above are not the state: it has to be reset
+	ddl      uint64 // Server.schemaDDL before the schema was selected
+	wasReset bool   // there was a COM_RESET_CONNECTION after the login, by a client
+	stale    bool   // the fields above are not the state: it has to be reset
 	mode     sqldigest.Mode
 	status   mysqlwire.Status
 	insertID uint64 // LAST_INSERT_ID()
@@ -193,66 +194,6 @@ func (all lenders) of(number int, user string) *userPool {
 	return p
 }
 
-// A placement counts sessions by their loop.
-type placement struct {
-	mu       sync.Mutex
-	sessions map[string][]int // of a user
-	all      []int
-}
-
-// place chooses the loop of a new session of a user: the one on which the fewest of them share one connection.
-func (all lenders) place(user string) (number int) {
-	p := all[0].placed
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := p.of(user)
-	for i := 1; i < len(n); i++ {
-		a, b := n[i]*all[number].part.Max, n[number]*all[i].part.Max
-		if a < b || a == b && p.all[i] < p.all[number] {
-			number = i
-		}
-	}
-	n[number]++
-	p.all[number]++
-	return number
-}
-
-// of returns the counts of a user.
-func (p *placement) of(user string) []int {
-	n := p.sessions[user]
-	if n == nil {
-		n = make([]int, len(p.all))
-		p.sessions[user] = n
-	}
-	return n
-}
-
-// has reports whether a user has sessions.
-func (p *placement) has(user string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sessions[user] != nil
-}
-
-// add counts a session that has changed its user.
-func (p *placement) add(user string, number int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[number]++
-	p.of(user)[number]++
-}
-
-// left records the end of a session.
-func (p *placement) left(user string, number int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all[number]--
-	n := p.sessions[user]
-	if n[number]--; slices.Max(n) == 0 {
-		delete(p.sessions, user)
-	}
-}
-
 // A lease is a session's part in the sharing of connections.
 type lease struct {
 	pool   *userPool // nil: the session has a connection of its own
@@ -262,6 +203,7 @@ type lease struct {
 
 	fresh    bool             // the last statement on the connection was not the session's: it was lent for the current command, or the gateway had one
 	pinned   bool             // it was kept by a pin meanwhile
+	tracks   bool             // the client has set session_track_state_change, which pins
 	touched  bool             // the gateway had a statement on it after the session's last one
 	rows     bool             // it has executed a SELECT for the session since then: FOUND_ROWS() is the session's
 	kept     keptBy           // why it is kept after the last command
@@ -287,7 +229,7 @@ type lease struct {
 	planned bool          // the current statement's plan was made before there was a connection
 	scope   sqlplan.Scope // of that plan
 
-	statement *preparedStatement // that the current command executes, if planned
+	statement *preparedStatement // that the current command executes
 
 	reads bool // it is a read that depends on nothing but the session's state, and leaves nothing
 	sent  bool // it was sent behind those of others
@@ -322,7 +264,8 @@ func (s *session) Granted() { s.task.Resume() }
 
 // matches reports whether the server's session is in the state of a client's.
 func (c *sharedConn) matches(s *session) bool {
-	return !c.stale && c.wasReset == s.carried.wasReset && c.schema == s.modes.schema && c.sets.equal(&s.carried.sets)
+	return !c.stale && c.wasReset == s.carried.wasReset && c.schema == s.modes.schema && c.sets.equal(&s.carried.sets) &&
+		(c.schema == "" || c.ddl == s.srv.schemaDDL.Load())
 }
 
 // class returns the class of the session's connections.
@@ -598,3 +541,17 @@ func (s *session) closeShared() {
 	s.lease.pool.lender.closeConn(shared.Value)
 	s.lease.pool.Closed.Add(1)
 }
+
+// noConn stands for the backend's connection of a session that has none.
+type noConn struct{}
+
+var errNoConn = errors.New("the session has no connection to its backend")
+
+func (noConn) Read([]byte) (int, error)         { return 0, errNoConn }
+func (noConn) Write([]byte) (int, error)        { return 0, errNoConn }
+func (noConn) Close() error                     { return nil }
+func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (noConn) SetDeadline(time.Time) error      { return nil }
+func (noConn) SetReadDeadline(time.Time) error  { return nil }
+func (noConn) SetWriteDeadline(time.Time) error { return nil }

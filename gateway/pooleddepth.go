@@ -113,7 +113,7 @@ func (s *session) prepareFor(c *sharedConn) bool {
 		return true
 	}
 	on := c.statements.Find(&st.key)
-	if on == nil || on.Busy || on.Cursored {
+	if on == nil || on.Busy || on.Cursored || s.clashes(st, on) {
 		return false
 	}
 	if st.use(on); s.translate(st) != nil {

@@ -90,6 +90,7 @@ func pinOf(planner *sqlplan.Planner, sql, server string) string {
 		SQL: []byte(sql), Complete: true, Text: d.Text(), Digest: digest, Scope: planner.ScopeOf([]byte("shop"), []byte("app"), mode), Schema: []byte("shop"), User: []byte("app"), Mode: mode,
 	})
 	x := &executor{}
+	x.srv = &Server{}
 	x.query, x.pooled, x.carried.shares = &query{}, true, true
 	x.lease.shared = &pool.Conn[class, *sharedConn]{Value: &sharedConn{}}
 	x.plan, x.rec.Text = plan, []byte(sql)

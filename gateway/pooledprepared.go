@@ -51,11 +51,12 @@ func (x *executor) closeStatements(ids ...uint32) error {
 // attachStatement finds the statement on the session's connection, or prepares it there.
 func (x *executor) attachStatement(st *preparedStatement) (*clientError, error) {
 	if st.holds() {
+		x.clashes(st, st.on)
 		return nil, nil
 	}
 	c := x.lease.shared.Value
 	on := c.statements.Find(&st.key)
-	if on != nil && on.Cursored && on.Owner != st.serial { // its responses would differ
+	if on != nil && (on.Cursored && on.Owner != st.serial || x.clashes(st, on)) { // its responses would differ
 		c.statements.Remove(&st.key)
 		if err := x.closeStatements(on.ID); err != nil {
 			return nil, err
@@ -76,9 +77,79 @@ func (x *executor) attachStatement(st *preparedStatement) (*clientError, error) 
 		if on, err = x.putStatement(st.key, id); err != nil {
 			return nil, err
 		}
+		x.clashes(st, on)
 	}
 	st.use(on)
 	return nil, nil
+}
+
+// clashes records the types of the current command's values for the statement, if it has any: on is that of the connection. It reports
+// whether the executions of other clients would decide their types on a MySQL server.
+func (x *executor) clashes(st *preparedStatement, on *pool.Statement) bool {
+	n := int(st.paramCount)
+	if n == 0 || on == nil || x.modes.maria {
+		return false
+	}
+	switch x.msg.cmd {
+	case mysqlwire.ComStmtSendLongData: // after which the statement cannot be prepared again
+		for i := range n {
+			if t := pool.ParamTypeOf(st.params.TypeOf(i)); t == 0 && !on.Params.Unused() || !on.Params.Fits(st.serial, i, t) {
+				return on.Owner != st.serial
+			}
+		}
+	case mysqlwire.ComStmtExecute:
+		fits, known := st.fits(on, x.msg.body, x.caps)
+		if !fits && !st.holds() {
+			return true
+		}
+		if !known {
+			on.Params.Blur()
+		}
+	}
+	return false
+}
+
+// fits reports whether the types of an execution fit those of others on the connection's statement, and records them then. known: body has
+// them.
+func (st *preparedStatement) fits(on *pool.Statement, body []byte, caps mysqlwire.Capability) (fits, known bool) {
+	const fixed = 10 // command, number, flags, iterations
+	n, named := int(st.paramCount), caps.Has(mysqlwire.CapQueryAttributes)
+	on.Params.Executed(st.serial, n)
+	at, all := fixed, n
+	if named && len(body) > fixed {
+		count, size := mysqlwire.LenencInt(body[fixed:])
+		if count < uint64(n) || count > 2*0xFFFF {
+			return true, false
+		}
+		at, all = at+size, int(count)
+	}
+	nulls := at
+	if at += (all + 7) / 8; at >= len(body) {
+		return true, false
+	}
+	sent := body[at] != 0
+	at++
+	fits = true
+	for i := range n {
+		v := st.params.TypeOf(i)
+		if sent {
+			if len(body)-at < 2 {
+				return fits, false
+			}
+			v = mysqlwire.ValueType{Type: mysqlwire.ColumnType(body[at]), Unsigned: body[at+1]&0x80 != 0}
+			at += 2
+			if named {
+				_, size := mysqlwire.LenencString(body[at:])
+				at += size
+			}
+		}
+		if body[nulls+i/8]&(1<<(i%8)) == 0 {
+			t := pool.ParamTypeOf(v)
+			fits = fits && on.Params.Fits(st.serial, i, t)
+			on.Params.Set(i, t)
+		}
+	}
+	return fits, true
 }
 
 // use has the next execution be of a connection's statement.
@@ -180,13 +251,13 @@ func (x *executor) prepareHere(st *preparedStatement) (id uint32, refused *clien
 	if r.Params != st.paramCount {
 		return 0, errUnknownPrepare, x.closeStatements(r.StatementID)
 	}
-	st.columns = r.Columns()
 	return r.StatementID, nil, nil
 }
 
 // executeShared serves an execution or a fetch of rows.
 func (x *executor) executeShared(st *preparedStatement) error {
 	before := st.holds()
+	x.lease.statement = st
 	e, err := st.refused, error(nil)
 	if st.refused = nil; e == nil && !x.lease.sent {
 		e, err = x.attachStatement(st)
@@ -198,7 +269,12 @@ func (x *executor) executeShared(st *preparedStatement) error {
 		x.refuseShared(st)
 		err = x.respondError(e)
 	default:
-		err = x.executePrepared(st)
+		if x.msg.cmd == mysqlwire.ComStmtExecute {
+			x.msg.columns = st.columns
+		}
+		if err = x.executePrepared(st); x.resp.Prepared != 0 {
+			st.columns = x.resp.Prepared
+		}
 		if x.failed != nil && st.long && err == nil { // refused: the server has values that a later execution would use
 			x.lease.shared.Value.statements.Remove(&st.key)
 			err = x.closeStatements(st.remote)
@@ -272,7 +348,7 @@ func (x *executor) sharedCommand(st *preparedStatement) error {
 
 // charge updates the heap bytes of the statements, and of those to be sent behind others.
 func (c *sharedConn) charge(srv *Server) {
-	const statementBytes = 160 // with its part of the map
+	const statementBytes = 192 // with its part of the map
 	n := c.base + int64(c.statements.Len())*statementBytes + int64(heapsize.Bytes(c.pipe.out))
 	if below := collectorOf(c.conn); below != nil {
 		_, size := below.Collected()

@@ -129,6 +129,8 @@ func (w *twin) run(ctx context.Context, at int, step string) (o outcome) {
 		}
 	case ":quiet": // its rows are not compared
 		_, err = c.Query(ctx, arg, func(mysqlwire.TextRow) error { return nil })
+	case ":ping":
+		err = c.Send(ctx, []byte{byte(mysqlwire.ComPing)})
 	case ":init":
 		err = c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, arg...))
 	case ":prepared", ":unexecuted": // prepared, executed twice and closed; the other one is not executed
@@ -200,6 +202,14 @@ func (w *twin) runSlot(ctx context.Context, at int, step string) (o outcome) {
 		execute(0, true, number)
 	case "text":
 		execute(0, true, text)
+	case "decimal":
+		execute(0, true, mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeNewDecimal}, Data: []byte("2.50")})
+	case "double":
+		execute(0, true, mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeDouble}, Data: []byte{0, 0, 0, 0, 0, 0, 4, 64}})
+	case "unsigned":
+		execute(0, true, mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeLongLong, Unsigned: true}, Data: number.Data})
+	case "null":
+		execute(0, true, mysqlwire.BinaryValue{ValueType: mysqlwire.ValueType{Type: mysqlwire.TypeNull}})
 	case "again":
 		if st.typed { // with the value's type of the last execution
 			number = st.value

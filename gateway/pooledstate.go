@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"time"
 
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -71,7 +69,7 @@ func (s *session) startShared() (done bool, err error) {
 func (s *session) resetShared() error {
 	c := s.lease.shared.Value
 	c.stale, c.inserted, s.lease.insertID, s.lease.unread, s.lease.unsure, s.lease.touched = true, false, 0, false, false, true
-	s.lease.pinned, s.lease.doubtful = false, false
+	s.lease.pinned, s.lease.doubtful, s.lease.tracks = false, false, false
 	s.modes.unknown = false // bring queries them
 	s.statements.moved = true
 	resp := s.resp
@@ -123,8 +121,8 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 			add(mysqlwire.ComQuery, []byte(c.login.restore))
 		}
 	}
-	initDB := -1
-	if s.modes.schema != c.schema {
+	initDB, ddl := -1, s.srv.schemaDDL.Load()
+	if s.modes.schema != c.schema || c.schema != "" && c.ddl != ddl {
 		initDB = commands
 		add(mysqlwire.ComInitDB, []byte(s.modes.schema))
 	}
@@ -179,7 +177,7 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	}
 	s.modes.setStatus(status)
 	s.modes.report(row[0], row[1], row[2])
-	c.stale, c.wasReset, c.schema = false, s.carried.wasReset, s.modes.schema
+	c.stale, c.wasReset, c.schema, c.ddl = false, s.carried.wasReset, s.modes.schema, ddl
 	c.sets.copy(&s.carried.sets)
 	if full {
 		c.insertID, c.inserted = 0, false
@@ -226,6 +224,9 @@ func (s *session) settle() (keptBy, error) {
 		if err := s.readAsked(); err != nil {
 			return keptNot, err
 		}
+	}
+	if l.unsure && l.changed && !s.modes.maria && s.msg.cmd != mysqlwire.ComQuery && s.msg.cmd != mysqlwire.ComStmtExecute { // with the response to a COM_PING, for example
+		s.carried.pinFor(l.digest, changedReason)
 	}
 	if s.resp.SeenStatus {
 		l.opened = false
@@ -342,7 +343,7 @@ func (x *executor) afterShared() {
 	}
 	several := x.plan.After()&sqlplan.AfterRoutine != 0 && x.resp.Results > 1 // the text after a routine's body was not part of it
 	if x.setsInsertID() && (x.resp.LastInsertID != 0 || x.resp.Errno != 0 || effects.Has(sqlplan.EffectLastResult) || !x.inserts() ||
-		x.plan.Type() == sqlplan.TypeDDL && x.resp.Affected != 0) ||
+		x.plan.Type() == sqlplan.TypeDDL && x.resp.Affected != 0 || x.resp.Rows != 0) || // of RETURNING
 		effects.Any(sqlplan.EffectFunction|sqlplan.EffectUnknown) || several {
 		c := l.shared.Value
 		c.unlike = !c.inserted && c.insertID != l.insertID || c.inserted && c.unlike
@@ -352,6 +353,13 @@ func (x *executor) afterShared() {
 	if x.msg.cmd == mysqlwire.ComStmtPrepare {
 		return // nothing was executed
 	}
+	if (effects.Has(sqlplan.EffectSchema) || x.plan.Type() == sqlplan.TypeExecute) && x.mentions("DATABASE", "SCHEMA") {
+		c := l.shared.Value
+		if n := x.srv.schemaDDL.Add(1); c.ddl == n-1 {
+			c.ddl = n
+		}
+	}
+	l.tracks = l.tracks || effects.Has(sqlplan.EffectSessionVar) && x.mentions("TRACK_STATE_CHANGE")
 	for _, p := range sharedPins {
 		if effects.Has(p.effect) {
 			x.carried.pinSession(x.query, p.reason)
@@ -461,6 +469,11 @@ func (x *executor) beforeShared() (*clientError, error) {
 			return nil, err
 		}
 	}
+	if x.blursChanges() {
+		if err := x.reveal(); err != nil {
+			return nil, err
+		}
+	}
 	c := l.shared.Value
 	if l.pinged && effects.Has(sqlplan.EffectLastResult) && x.mentions("ROW_COUNT") {
 		return errPreviousLost, nil
@@ -540,7 +553,9 @@ func (x *relayer) ownChanges(b []byte) ([]byte, error) {
 	}
 	start := len(b) - len(payload) - mysqlwire.HeaderLen
 	seq := mysqlwire.ParseHeader(b[start:]).Seq
-	ok.State = withoutType(ok.State, mysqlwire.StateChanged)
+	if !x.lease.tracks {
+		ok.State = withoutType(ok.State, mysqlwire.StateChanged)
+	}
 	if !x.caps.Has(mysqlwire.CapSessionTrack) || len(ok.State) == 0 {
 		ok.State, ok.Status = nil, ok.Status&^mysqlwire.StatusSessionChanged
 	}
@@ -564,20 +579,6 @@ func withoutType(state []byte, t mysqlwire.StateChangeType) []byte {
 	}
 	return out
 }
-
-// noConn stands for the backend's connection of a session that has none.
-type noConn struct{}
-
-var errNoConn = errors.New("the session has no connection to its backend")
-
-func (noConn) Read([]byte) (int, error)         { return 0, errNoConn }
-func (noConn) Write([]byte) (int, error)        { return 0, errNoConn }
-func (noConn) Close() error                     { return nil }
-func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (noConn) SetDeadline(time.Time) error      { return nil }
-func (noConn) SetReadDeadline(time.Time) error  { return nil }
-func (noConn) SetWriteDeadline(time.Time) error { return nil }
 
 // adopt records that the session has another connection in its state, where the server has a mode and a status.
 func (m *modes) adopt(mode sqldigest.Mode, st mysqlwire.Status) {

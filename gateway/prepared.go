@@ -413,19 +413,19 @@ func (st *preparedStatement) typesAt(body []byte, caps mysqlwire.Capability) (at
 	at, n := fixed, int(st.paramCount)
 	if caps.Has(mysqlwire.CapQueryAttributes) && len(body) > fixed {
 		count, size := mysqlwire.LenencInt(body[fixed:])
-		if size == 0 || count > 2*0xFFFF {
+		if size == 0 || count < uint64(n) || count > 2*0xFFFF {
 			return 0, false
 		}
-		if int(count) != int(st.paramCount) {
-			return 0, false // parameters include attributes, whose names are not kept
-		}
-		at += size
+		at, n = at+size, int(count)
 	}
 	at += (n + 7) / 8
 	if at >= len(body) {
 		return 0, false
 	}
-	return at, body[at] != 0
+	if sent = body[at] != 0; !sent && n > int(st.paramCount) {
+		return 0, false // parameters include attributes, whose names are not kept
+	}
+	return at, sent
 }
 
 // A session that has moved has other statement numbers at its server. The gateway changes the client's

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/taredb/tare/mysql/sqldigest"
@@ -165,4 +166,64 @@ func (r *registry) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.sessions)
+}
+
+// A placement counts sessions by their loop.
+type placement struct {
+	mu       sync.Mutex
+	sessions map[string][]int // of a user
+	all      []int
+}
+
+// place chooses the loop of a new session of a user: the one on which the fewest of them share one connection.
+func (all lenders) place(user string) (number int) {
+	p := all[0].placed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.of(user)
+	for i := 1; i < len(n); i++ {
+		a, b := n[i]*all[number].part.Max, n[number]*all[i].part.Max
+		if a < b || a == b && p.all[i] < p.all[number] {
+			number = i
+		}
+	}
+	n[number]++
+	p.all[number]++
+	return number
+}
+
+// of returns the counts of a user.
+func (p *placement) of(user string) []int {
+	n := p.sessions[user]
+	if n == nil {
+		n = make([]int, len(p.all))
+		p.sessions[user] = n
+	}
+	return n
+}
+
+// has reports whether a user has sessions.
+func (p *placement) has(user string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sessions[user] != nil
+}
+
+// add counts a session that has changed its user.
+func (p *placement) add(user string, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[number]++
+	p.of(user)[number]++
+}
+
+// left records the end of a session.
+func (p *placement) left(user string, number int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[number]--
+	n := p.sessions[user]
+	if n[number]--; slices.Max(n) == 0 {
+		delete(p.sessions, user)
+	}
 }

@@ -343,7 +343,7 @@ func (x *relayer) exchange() error {
 		return err
 	}
 	x.resp.Begin(x.msg.cmd, x.caps, x.msg.seq+1)
-	x.resp.Cursor = x.msg.cursor
+	x.resp.Cursor, x.resp.Prepared = x.msg.cursor, x.msg.columns
 	return x.relay()
 }
 

@@ -48,6 +48,7 @@ type Server struct {
 	deniedControl sync.Once
 	transactions  atomic.Uint64 // the last transaction number used
 	serials       atomic.Uint64 // the last number of a prepared statement on shared connections
+	schemaDDL     atomic.Uint64 // CREATE, ALTER and DROP DATABASE of sessions that share connections
 	numbers       atomic.Uint64 // the last session number used
 	held          atomic.Int64  // heap bytes of all sessions, without borrowed buffers
 

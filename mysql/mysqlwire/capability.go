@@ -63,6 +63,7 @@ const (
 	StatusCursorExists       Status = 0x0040 // rows are fetched by COM_STMT_FETCH
 	StatusLastRowSent        Status = 0x0080
 	StatusNoBackslashEscapes Status = 0x0200
+	StatusMetadataChanged    Status = 0x0400 // of an execution: the result has other columns than at PREPARE
 	statusPSOutParams        Status = 0x1000
 	StatusInTransReadonly    Status = 0x2000
 	StatusSessionChanged     Status = 0x4000 // the OK packet carries session-state changes

@@ -56,6 +56,7 @@ func TestStmtParams(t *testing.T) {
 	step("reset", execution(t, 0, "00 00 03000000 00"), 0, "3 ")
 	step("attribute", execution(t, ExecuteParamCount, "03 00 01 0380 00 fe00 00 fe00 0161 04000000 0178 0179"),
 		CapQueryAttributes, "4 x a=y")
+	step("no attribute after one", execution(t, ExecuteParamCount, "02 00 00 05000000 0179"), CapQueryAttributes, "5 y")
 	step("fewer than the statement has", execution(t, 0, "01 00 01 0380 00 04000000"), CapQueryAttributes, "wrong number of parameters")
 	step("more bytes", execution(t, 0, "00 01 0380 fe00 ffffffff 0161 00"), 0, "bytes after the last parameter")
 	step("type that is none", execution(t, 0, "00 01 f300 fe00 ffffffff 0161"), 0, "no value of INVALID crosses the wire")

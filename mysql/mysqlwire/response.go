@@ -76,15 +76,20 @@ const (
 type Response struct {
 	caps  Capability
 	state respState
-	next  uint8 // sequence number of the next packet
-	multi bool  // StatusMoreResults has its meaning
-	more  bool  // the current result is that of output parameters: another one follows
+	next  uint8  // sequence number of the next packet
+	multi bool   // StatusMoreResults has its meaning
+	mark  Status // set in each one
+	more  bool   // the current result is that of output parameters: another one follows
 
 	// Cursor is set after Begin for COM_STMT_EXECUTE.
 	Cursor CursorUse
 
 	// Track is set after Begin to have Scan stop after each OK or EOF that reports changes of the session.
 	Track bool
+
+	// Prepared is set after Begin to the number of columns with which the client has prepared the statement that is executed, if not 0. Scan
+	// sets StatusMetadataChanged in the bytes of a result that has another number, as a server does that prepares it again.
+	Prepared uint16
 
 	// CursorOpen reports that the rows are fetched by COM_STMT_FETCH.
 	CursorOpen bool
@@ -295,6 +300,10 @@ func (r *Response) first(p []byte) error {
 	if n == 0 || count == 0 {
 		return errUnexpectedPacket
 	}
+	if r.Prepared != 0 && count != uint64(r.Prepared) {
+		r.Prepared = uint16(count)
+		r.mark = StatusMetadataChanged
+	}
 	r.left, r.state = count, respColumns
 	if r.caps&headerFlag != 0 && len(p) > n && p[n] == 0 { // no definitions
 		r.left = 0
@@ -465,5 +474,8 @@ func (r *Response) ok(p []byte) error {
 }
 
 func (r *Response) setStatus(p []byte) {
+	if r.mark != 0 {
+		p[0], p[1] = p[0]|byte(r.mark), p[1]|byte(r.mark>>8)
+	}
 	r.Status, r.SeenStatus = Status(uint16(p[0])|uint16(p[1])<<8), true
 }

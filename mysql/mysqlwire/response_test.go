@@ -324,3 +324,40 @@ func FuzzResponse(f *testing.F) {
 		}
 	})
 }
+
+// TestResponsePrepared scans the results of a statement that was prepared with two columns: those with another number have
+// StatusMetadataChanged in each status.
+func TestResponsePrepared(t *testing.T) {
+	const old, noEOF, changed = CapProtocol41, CapProtocol41 | CapDeprecateEOF, StatusAutocommit | StatusMetadataChanged
+	for name, c := range map[string]struct {
+		caps    Capability
+		r, want *reply
+		columns uint16
+	}{
+		"the same": {old, newReply().packet(2).column().column().eof(2).row().eof(2), newReply().packet(2).column().column().eof(2).row().eof(2), 2},
+		"fewer":    {old, newReply().packet(1).column().eof(2).row().eof(2), newReply().packet(1).column().eof(changed).row().eof(changed), 1},
+		"more, EOF deprecated": {
+			noEOF, newReply().packet(3).column().column().column().row().okEOF(2), newReply().packet(3).column().column().column().row().okEOF(changed), 3,
+		},
+		"an error": {old, newReply().err(), newReply().err(), 2},
+		"no rows":  {old, newReply().ok(2), newReply().ok(2), 2},
+	} {
+		for size := 1; size <= len(c.r.b); size++ { // of the pieces that arrive
+			var r Response
+			r.Begin(ComStmtExecute, c.caps, 1)
+			r.Prepared = 2
+			b, scanned := bytes.Clone(c.r.b), 0
+			for end := 0; !r.Done(); {
+				end = min(end+size, len(b))
+				n, _, err := r.Scan(b[scanned:end])
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				scanned += n
+			}
+			if !bytes.Equal(b, c.want.b) || r.Prepared != c.columns {
+				t.Errorf("%s, %d bytes each:\n got % x\nwant % x\n%d columns, want %d", name, size, b, c.want.b, r.Prepared, c.columns)
+			}
+		}
+	}
+}

@@ -63,6 +63,7 @@ func (p *StmtParams) isLong(i int) bool {
 // once p has had as many parameters.
 func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
 	defer p.ClearLong()
+	defer p.dropAttributes()
 	const what = "stmt execute"
 	c := cursor{rest: e.Params}
 	n, nulls, err := p.head(&c, e.Flags, caps)
@@ -92,6 +93,7 @@ func (p *StmtParams) Decode(e *StmtExecute, caps Capability) error {
 // forgets the types, and returns an error, if e.Params does not have all of them.
 func (p *StmtParams) DecodeTypes(e *StmtExecute, caps Capability) error {
 	defer p.ClearLong()
+	defer p.dropAttributes()
 	c := cursor{rest: e.Params}
 	_, _, err := p.head(&c, e.Flags, caps)
 	if err != nil {
@@ -100,6 +102,9 @@ func (p *StmtParams) DecodeTypes(e *StmtExecute, caps Capability) error {
 	p.Names = p.Names[:0]
 	return err
 }
+
+// dropAttributes forgets the types of query attributes: servers keep those of the statement's parameters.
+func (p *StmtParams) dropAttributes() { p.types = p.types[:min(len(p.types), p.count)] }
 
 // head reads the parameters up to the first value: it returns their number and the NULL bitmap.
 func (p *StmtParams) head(c *cursor, flags ExecuteFlags, caps Capability) (n int, nulls []byte, err error) {
@@ -197,6 +202,14 @@ func (p *StmtParams) AppendTo(dst []byte, flags ExecuteFlags, caps Capability, w
 
 // Typed reports whether an execution has sent types, which later ones may omit.
 func (p *StmtParams) Typed() bool { return len(p.types) > 0 }
+
+// TypeOf returns the type of a parameter by the last Decode; TypeNull if none has had types.
+func (p *StmtParams) TypeOf(i int) ValueType {
+	if i >= len(p.types) {
+		return ValueType{Type: TypeNull}
+	}
+	return p.types[i]
+}
 
 // AppendTypes appends the types used by the last Decode, in the form in which they follow the flag that
 // announces them in an execution; the names of query attributes are left empty. It does not allocate when dst

@@ -28,10 +28,11 @@ func NewStatementKey(schema string, sets iter.Seq[[]byte], sql []byte) (k Statem
 
 // A Statement is prepared on a connection, for all sessions.
 type Statement struct {
-	ID       uint32 // the server's
-	Owner    uint64 // whose parameter types the server has; 0: nobody's
-	Cursored bool   // an execution has opened a cursor: MySQL responds to later ones in another way
-	Busy     bool   // it has an open cursor, or values that were sent in pieces: it is not closed for others
+	ID       uint32     // the server's
+	Owner    uint64     // whose parameter types the server has; 0: nobody's
+	Cursored bool       // an execution has opened a cursor: MySQL responds to later ones in another way
+	Busy     bool       // it has an open cursor, or values that were sent in pieces: it is not closed for others
+	Params   ParamTypes // of MySQL
 
 	used uint64
 }
