@@ -123,6 +123,9 @@ func (s *session) bring() (again bool, refused *clientError, err error) {
 	}
 	initDB, ddl := -1, s.srv.schemaDDL.Load()
 	if s.modes.schema != c.schema || c.schema != "" && c.ddl != ddl {
+		if s.modes.schema == c.schema && s.modes.maria { // which ignores the selection of the same schema
+			add(mysqlwire.ComInitDB, []byte("information_schema"))
+		}
 		initDB = commands
 		add(mysqlwire.ComInitDB, []byte(s.modes.schema))
 	}
