@@ -135,9 +135,9 @@ func newPartlySent(t *testing.T, cert *tls.Certificate) *partlySent {
 		}
 	}
 	user := testmysql.RootUser
-	testwait.Until(t, "clients that find the socket full", func() bool {
-		queued := p.metric(t, "tare_pool_queue", user)
-		return queued > 0 && p.metric(t, "tare_pool_pipelined_total", user)+queued == clients-1
+	testwait.UntilState(t, "clients that find the socket full", func() (string, bool) {
+		queued, sent := p.metric(t, "tare_pool_queue", user), p.metric(t, "tare_pool_pipelined_total", user)
+		return fmt.Sprintf("%v wait, %v were sent, %d are busy", queued, sent, len(p.Busy(clients, 0).Sessions)), queued > 0 && sent+queued == clients-1
 	})
 	return p
 }
