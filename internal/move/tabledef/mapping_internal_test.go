@@ -146,3 +146,32 @@ func TestTyped(t *testing.T) {
 		}
 	}
 }
+
+// TestResumeOrder records the order of chunks and resumes with it; a record of other rows, or of another key, has none.
+func TestResumeOrder(t *testing.T) {
+	table := func(descending ...bool) *Table {
+		return &Table{Spec: &Spec{Schema: "s", Name: "t", ToSchema: "s", ToName: "t"}, Source: &rowstream.Table{Key: make([]int, len(descending)), Descending: descending}}
+	}
+	for _, order := range [][]bool{{false}, {true}, {false, false}, {true, false}, {false, true}, {true, true}} {
+		recorded := table(order...).RecordedSpec()
+		next := table(make([]bool, len(order))...)
+		next.State = &Recorded{Spec: recorded}
+		want := order
+		if !slices.Contains(order, true) {
+			want = nil
+		}
+		if !next.ResumeOrder() || !slices.Equal(next.Source.Descending, want) {
+			t.Errorf("%v: %q is read as %v", order, recorded, next.Source.Descending)
+		}
+		one := table(true, false, true)
+		if one.State = (&Recorded{Spec: recorded}); want != nil && one.ResumeOrder() {
+			t.Errorf("%q is of three columns", recorded)
+		}
+	}
+	for _, rest := range []string{"x", keyOrderMark, keyOrderMark + "up", keyOrderMark + "asc, asc", " " + keyOrderMark + "asc"} {
+		next := table(false)
+		if next.State = (&Recorded{Spec: next.Spec.Text() + rest}); next.ResumeOrder() {
+			t.Errorf("%q is an order", next.State.Spec)
+		}
+	}
+}

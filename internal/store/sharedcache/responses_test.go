@@ -200,3 +200,17 @@ type (
 	batchOf     = batch
 	insertionOf = insertion
 )
+
+// TestHeader has the header of a page, which other processes read: magic, length, number of the page, bucket and object.
+func TestHeader(t *testing.T) {
+	c := &Cache{options: Options{Bucket: Bucket{0xb0, 15: 0xbf}}}
+	o := objectOf("01A")
+	var value, want [headerSize]byte
+	c.putHeader(value[:], o, 0x04030201, 0x0807)
+	copy(want[4:], "tpg1\x07\x08\x00\x00\x01\x02\x03\x04\xb0")
+	want[31] = 0xbf
+	o.AppendTo(want[:32])
+	if value != want {
+		t.Errorf("%x, want %x", value, want)
+	}
+}

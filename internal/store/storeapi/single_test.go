@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/slab"
 	"github.com/taredb/tare/internal/store/storepb"
@@ -181,5 +184,16 @@ func TestInfoIsShared(t *testing.T) {
 	third, err := a.encodedInfo()
 	if err != nil || &first[0] == &third[0] || string(first) != string(third) {
 		t.Errorf("Info of other blocks has the bytes of those before, %v", err)
+	}
+}
+
+// TestHealth checks the server, a service of it, and one that it does not have.
+func TestHealth(t *testing.T) {
+	client := healthpb.NewHealthClient(teststore.Dial(t, New(teststore.Open(t, t.TempDir(), nil), Options{}).NewServer()))
+	if r, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || r.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("the server: %v, %v", r, err)
+	}
+	if r, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: "none"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown service: %v, %v", r, err)
 	}
 }
