@@ -262,7 +262,7 @@ func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value 
 			return nil, err
 		}
 	}
-	if err := session.Set(ctx, d.c, session.Usual(d.c, "time_zone")...); err != nil {
+	if err := session.Set(ctx, d.c, session.Usual(d.c, "sql_mode", "time_zone")...); err != nil { // such as rows are read by
 		return nil, err
 	}
 	_, err = d.c.Query(ctx, "SELECT "+column.ReadExpr()+" FROM "+d.name, func(row mysqlwire.TextRow) error {
@@ -272,7 +272,7 @@ func (d *defaulter) value(ctx context.Context, column *rowstream.Column) (value 
 		}
 		return nil
 	})
-	if other := session.Set(ctx, d.c, serversOwn("time_zone")); err == nil {
+	if other := session.Set(ctx, d.c, serversOwn("sql_mode"), serversOwn("time_zone")); err == nil {
 		err = other
 	}
 	if _, other := d.c.Exec(ctx, "DROP TABLE "+d.name); err == nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -48,4 +49,27 @@ func TestMappingOrigins(t *testing.T) {
 			t.Errorf("%s, existed %v: from %q, fixed %q; want from %q", tt.name, tt.existed, c.From, c.Fixed, tt.from)
 		}
 	}
+}
+
+// TestDefaultOfMode has the value of an added CHAR as rows are read, in a server that reads CHAR with its padding.
+func TestDefaultOfMode(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		c := d.connect()
+		table := session.Ident(d.schema) + ".padded"
+		d.exec("CREATE TABLE " + table + " (id INT PRIMARY KEY, added CHAR(5) NOT NULL DEFAULT 'q')")
+		target, err := rowstream.ReadTable(t.Context(), c, d.schema, "padded")
+		if err == nil {
+			err = session.Set(t.Context(), c, session.Value{Name: "sql_mode", SQL: "'PAD_CHAR_TO_FULL_LENGTH'"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defaults := &defaulter{c: c, target: target, name: session.Ident(d.schema) + ".padded_row"}
+		if got, err := defaults.value(t.Context(), &target.Columns[1]); string(got) != "q" || err != nil {
+			t.Errorf("the column is read as %q: %v", got, err)
+		}
+		if mode := d.value(c, "SELECT @@SESSION.sql_mode = @@GLOBAL.sql_mode"); mode != "1" {
+			t.Error("the session has another sql_mode than the server")
+		}
+	})
 }

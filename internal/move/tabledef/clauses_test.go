@@ -32,6 +32,9 @@ func TestClauses(t *testing.T) {
 	for _, c := range []struct{ kind, clauses, want string }{ // clauses separated by |; an error begins with !
 		{"where", "d.b: a > 5", "table d.b; where a > 5"},
 		{"where", " d.b :a > 5|d.b: b", "table d.b; where (a > 5) AND (b)"},
+		{"where", "d.b: a IN (1, (2)) AND b <> ')' /* ) */ AND `)` = 1", "table d.b; where a IN (1, (2)) AND b <> ')' /* ) */ AND `)` = 1"},
+		{"where", "d.b: a > 5) OR (TRUE", "!has a parenthesis that is not opened or not closed"},
+		{"where", "d.b: (a > 5", "!has a parenthesis that is not opened or not closed"},
 		{"shard", "d.b: id = 2/4", "table d.b; shard id=2/4"},
 		{"shard", "d.b: id", "!is not of the form column=i/n"},
 		{"shard", "d.b: id=1/4|d.b: id=1/4", "!has a shard already, by id"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/rowstream"
+	"github.com/taredb/tare/mysql/sqldigest"
 )
 
 // A Spec selects rows and columns of a table and names their target.
@@ -197,11 +198,30 @@ func AddWhere(specs []Spec, clause string) error {
 	if err != nil {
 		return err
 	}
+	if !balanced(text) {
+		return fmt.Errorf("condition %q has a parenthesis that is not opened or not closed", text)
+	}
 	if s.Where != "" {
 		text = "(" + s.Where + ") AND (" + text + ")"
 	}
 	s.Where = text
 	return nil
+}
+
+// balanced reports whether a condition stays within the parentheses that statements put around it.
+func balanced(condition string) bool {
+	var l sqldigest.Lexer
+	l.Reset([]byte(condition), 0)
+	depth := 0
+	for t := l.Next(); t.Kind != sqldigest.KindEOF && depth >= 0; t = l.Next() {
+		switch condition[t.Start:t.End] {
+		case "(":
+			depth++
+		case ")":
+			depth--
+		}
+	}
+	return depth == 0
 }
 
 // AddShard adds a shard such as "db.t1: id=1/4" to the spec of its table.
