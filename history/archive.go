@@ -207,7 +207,7 @@ func OpenArchive(o ArchiveOptions) (*Archive, error) {
 	return a, nil
 }
 
-var specialPiece = localstate.Piece{Name: "special file", Lost: "the content of the file in whose place it was"}
+var unreadablePiece = localstate.Piece{Name: "unreadable file", Lost: "its samples, unless the bucket has them"}
 
 // open opens all instances in the directory.
 func (a *Archive) open() error {
@@ -215,7 +215,7 @@ func (a *Archive) open() error {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("create history directory: %w", err)
 	}
-	o.State.SetAsideSpecial(o.Dir, specialPiece)
+	o.State.SetAsideUnreadable(o.Dir, unreadablePiece, localdb.MostBytes)
 	if err := claim(o.Dir, o.Labels, o.State); err != nil {
 		return err
 	}

@@ -236,6 +236,36 @@ func TestLimitInBytes(t *testing.T) {
 	}
 }
 
+// TestTooLargeFiles opens a directory in which the description of a block has a size beyond any memory: it is set aside.
+func TestTooLargeFiles(t *testing.T) {
+	r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"))
+	archive, err := history.OpenArchive(r.options(newModel()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := archive.LocalDir()
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	makeBlocks(t, dir, 2)
+	blocks, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
+	if err != nil || len(blocks) != 2 {
+		t.Fatalf("%v, %v, want two blocks", blocks, err)
+	}
+	if err := os.Truncate(blocks[0], 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if archive, err = history.OpenArchive(r.options(newModel())); err != nil {
+		t.Fatal(err)
+	}
+	if n := archive.Options().State.Counts()["unreadable file"]; n != 1 {
+		t.Errorf("%d files are reported, want 1", n)
+	}
+	if err := archive.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestClaim checks that a directory with another instance's series is refused, and that a known one is
 // accepted.
 func TestClaim(t *testing.T) {

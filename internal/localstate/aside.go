@@ -2,6 +2,7 @@ package localstate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -137,15 +138,26 @@ func (s *Store) Dir(path string, f File) error {
 	return nil
 }
 
-// SetAsideSpecial sets the pipes, sockets and devices in a directory aside: a library that opens a pipe in place of its file
-// would wait without end.
-func (s *Store) SetAsideSpecial(dir string, p Piece) {
+// SetAsideUnreadable sets aside the pipes, sockets and devices in a directory, and files with more bytes than most returns, if that
+// is not 0: a library that opens a pipe in place of its file waits without end, and one that reads a file as a whole takes its size
+// in memory.
+func (s *Store) SetAsideUnreadable(dir string, p Piece, most func(path string) int64) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error { // an unreadable directory fails when it is used
-		if err != nil || e.IsDir() {
+		switch {
+		case err != nil:
+			return nil
+		case e.IsDir() && s.name(path) == AsideName:
+			return fs.SkipDir
+		case e.IsDir():
 			return nil
 		}
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil || info.IsDir():
+		case !info.Mode().IsRegular():
 			s.SetAside(path, p, ErrNotFile)
+		case most(path) > 0 && info.Size() > most(path):
+			s.SetAside(path, p, fmt.Errorf("%d bytes, want at most %d", info.Size(), most(path)))
 		}
 		return nil
 	})

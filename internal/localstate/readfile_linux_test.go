@@ -102,8 +102,8 @@ func TestAreFiles(t *testing.T) {
 	}
 }
 
-// TestSetAsideSpecial sets aside files of a directory that are none, at any depth, and reports each.
-func TestSetAsideSpecial(t *testing.T) {
+// TestSetAsideUnreadable sets aside files of a directory that are none or too large, at any depth, and reports each.
+func TestSetAsideUnreadable(t *testing.T) {
 	root := t.TempDir()
 	s := Open(root, nil, slog.New(slog.DiscardHandler))
 	wal := filepath.Join(root, "wal")
@@ -113,17 +113,27 @@ func TestSetAsideSpecial(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(wal, "a"), 0o700), syscall.Mkfifo(filepath.Join(wal, "a", "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s.SetAsideSpecial(wal, Piece{Name: "special file"})
-	s.SetAsideSpecial(filepath.Join(root, "missing"), Piece{Name: "special file"})
+	most := func(path string) int64 {
+		switch filepath.Base(path) {
+		case "large":
+			return MaxFile
+		case "file":
+			return int64(len("text"))
+		}
+		return 0
+	}
+	for _, dir := range []string{"wal", "missing"} {
+		s.SetAsideUnreadable(filepath.Join(root, dir), Piece{Name: "unreadable"}, most)
+	}
 	for name, stays := range map[string]bool{
-		"file": true, "to file": true, "empty": true, "large": true, "dir": true, "dangling": true, "a": true, "to pipe": true,
+		"file": true, "to file": true, "empty": true, "large": false, "dir": true, "dangling": true, "a": true, "to pipe": true,
 		"pipe": false, "device": false, "socket": false, "a/pipe": false,
 	} {
 		if _, err := os.Lstat(filepath.Join(wal, name)); (err == nil) != stays {
 			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
 		}
 	}
-	if n := s.Counts()["special file"]; n != 4 {
-		t.Errorf("%d losses, want 4", n)
+	if n := s.Counts()["unreadable"]; n != 5 {
+		t.Errorf("%d losses, want 5", n)
 	}
 }

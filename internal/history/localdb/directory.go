@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/tsdb"
 	walrecord "github.com/prometheus/prometheus/tsdb/record"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
 	"github.com/prometheus/prometheus/tsdb/wlog"
 
 	"github.com/taredb/tare/internal/localstate"
@@ -343,4 +344,23 @@ func (l *Directory) Forget(blocks map[ulid.ULID]struct{}) {
 		paths = append(paths, filepath.Join(l.Path, id.String()))
 	}
 	l.State.Forget(paths...)
+}
+
+// maxSegment is the size of the largest file of the write-ahead log, of any version: twice Prometheus' default.
+const maxSegment = 2 * wlog.DefaultSegmentSize
+
+// MostBytes returns the size of the largest file of its name that the database would read as a whole; 0: any, since it maps the
+// others into memory.
+func MostBytes(path string) int64 {
+	dir := filepath.Dir(path)
+	if strings.HasPrefix(filepath.Base(dir), checkpointPrefix) {
+		dir = filepath.Dir(dir)
+	}
+	switch {
+	case filepath.Ext(path) == ".json", filepath.Base(path) == tombstones.TombstonesFilename:
+		return localstate.MaxFile
+	case filepath.Base(dir) == WALName:
+		return maxSegment
+	}
+	return 0
 }
