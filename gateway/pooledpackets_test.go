@@ -20,11 +20,12 @@ func TestPooledPackets(t *testing.T) {
 	const base = scriptCaps&^(mysqlwire.CapConnectWithDB|mysqlwire.CapDeprecateEOF) | mysqlwire.CapPSMultiResults
 	const typed, plain = "\x01\x08\x00", "\x00" // the flag of types, and that of a BIGINT
 	const three, half = "\x03\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\xe0\x3f"
-	for name, c := range map[string]struct {
+	type dialogues struct {
 		caps  mysqlwire.Capability
 		maria bool // the server has it
 		steps []string
-	}{
+	}
+	cases := map[string]dialogues{
 		"files": {base | mysqlwire.CapDeprecateEOF, true, []string{
 			"0: file text load data local infile 'f' into table t (v)", "1: text insert into u (v) values (5)", "0: text select last_insert_id(), count(*) from t",
 			"0: file text load data local infile 'f' into table nowhere", "1: text do 1", "0: text show warnings",
@@ -63,19 +64,22 @@ func TestPooledPackets(t *testing.T) {
 			"1: prepare call p(?, ?)", "0: text do 1", "1: execute 00\x00\x01\x08\x00\x08\x00" + three + three, "0: text select @b", "1: execute 00\x00" + plain + three + three, "1: command 1F",
 			"0: text call p(1, @b); select 5", "1: text select @b", "0: text select @b",
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bothServers(t, func(t *testing.T, s *testmysql.Server) {
-				if strings.HasPrefix(t.Name(), "TestPooledPackets/"+strings.ReplaceAll(name, " ", "_")+"/Maria") && !c.maria {
+	}
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		t.Parallel()
+		must(t, s.Exec("set global local_infile = 1"))
+		r := startPooled(t, s, 3, nil)
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
+				if strings.Contains(t.Name(), "/MariaDB/") && !c.maria {
 					t.Skip("MariaDB does not have it")
 				}
-				setup := []string{"set global local_infile = 1"}
+				var setup []string
 				for _, schema := range []string{"d1", "p1"} {
-					setup = append(setup, "create database "+schema, "create table "+schema+".t (id int auto_increment primary key, v int)", "create table "+schema+".u (id int auto_increment primary key, v int) auto_increment = 1000",
+					setup = append(setup, "drop database if exists "+schema, "create database "+schema, "create table "+schema+".t (id int auto_increment primary key, v int)", "create table "+schema+".u (id int auto_increment primary key, v int) auto_increment = 1000",
 						"create procedure "+schema+".p(in a int, out b int) begin set b = a + 1; select a; end", "insert into "+schema+".t (v) values (1), (2)")
 				}
 				must(t, s.Exec(setup...))
-				r := startPooled(t, s, 3, nil)
 				var clients [2][2]*dialogue
 				for i := range clients {
 					for world, addr := range []string{s.Addr, r.addr} {
@@ -112,6 +116,6 @@ func TestPooledPackets(t *testing.T) {
 					t.Errorf("%d steps were refused", refused)
 				}
 			})
-		})
-	}
+		}
+	})
 }
