@@ -90,12 +90,11 @@ func (w *lagWatch) check(ctx context.Context) error {
 	f.change(func() {
 		f.single = f.single || r.there
 		first = f.single && !f.parts && !f.caughtUp
-		f.caughtUp = f.caughtUp || first
-		w.caughtUp = f.caughtUp
+		w.caughtUp = f.caughtUp || first
 	})
 	lag := w.lag(applied, behind, changes, commit)
-	f.change(func() { f.lag, f.reached = lag, w.confirmed })
-	w.report(&lag, first)
+	w.report(&lag, first) // before those who wait for it go on
+	f.change(func() { f.caughtUp, f.lag, f.reached = w.caughtUp, lag, w.confirmed })
 	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.MayEnd()) {
 		f.End()
 	}
