@@ -84,7 +84,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
-	if duration(0) != "0" || duration(-1) != "0" || duration(1) == "0" || duration(time.Second) != "1 s" && duration(time.Second) != "1.00 s" {
+	if duration(0) != "–" || duration(-1) != "–" || duration(1) == "–" || duration(time.Second) != "1 s" && duration(time.Second) != "1.00 s" {
 		t.Errorf("%q, %q", duration(1), duration(time.Second))
 	}
 }
