@@ -48,8 +48,14 @@ func TestReadFile(t *testing.T) {
 		name string
 		want error // nil: any
 	}{
-		{"pipe", ErrNotFile}, {"to pipe", ErrNotFile}, {"device", ErrNotFile}, {"socket", ErrNotFile},
-		{"dir", syscall.EISDIR}, {"missing", fs.ErrNotExist}, {"dangling", fs.ErrNotExist}, {"large", nil},
+		{"pipe", ErrNotFile},
+		{"to pipe", ErrNotFile},
+		{"device", ErrNotFile},
+		{"socket", ErrNotFile},
+		{"dir", syscall.EISDIR},
+		{"missing", fs.ErrNotExist},
+		{"dangling", fs.ErrNotExist},
+		{"large", nil},
 	} {
 		done := make(chan [2]error, 1)
 		go func() {

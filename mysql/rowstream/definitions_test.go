@@ -17,7 +17,7 @@ func textRow(values ...any) (row mysqlwire.TextRow) {
 			row = append(row, nil)
 			continue
 		}
-		row = append(row, []byte(fmt.Sprint(v)))
+		row = append(row, fmt.Append(nil, v))
 	}
 	return row
 }
@@ -52,7 +52,7 @@ func TestRowSQLForms(t *testing.T) {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
 	}
-	if deletes(two) != deletes(two) || strings.Contains(deletes(one), "n > 5") {
+	if strings.Contains(deletes(two), "n > 5") || strings.Contains(deletes(one), "n > 5") {
 		t.Error("a copy changes its original")
 	}
 	for _, c := range []struct {
@@ -261,8 +261,20 @@ func TestOddNumbers(t *testing.T) {
 		scale int
 		want  string
 	}{
-		{1.5, 2, "1.50"}, {1.5, 0, "2"}, {1.5, -1, "1.5"}, {math.Inf(1), -1, "+Inf"}, {math.NaN(), -1, "NaN"}, {0, -1, "0"}, {-1, -1, "-1"}, {1e15, -1, "1e15"}, {1e14, -1, "100000000000000"},
-		{123456789012345678, -1, "1.2345678901234568e17"}, {1e-15, -1, "0.000000000000001"}, {1e-16, -1, "1e-16"}, {-1.5e300, -1, "-1.5e300"}, {-2e-300, -1, "-2e-300"},
+		{1.5, 2, "1.50"},
+		{1.5, 0, "2"},
+		{1.5, -1, "1.5"},
+		{math.Inf(1), -1, "+Inf"},
+		{math.NaN(), -1, "NaN"},
+		{0, -1, "0"},
+		{-1, -1, "-1"},
+		{1e15, -1, "1e15"},
+		{1e14, -1, "100000000000000"},
+		{123456789012345678, -1, "1.2345678901234568e17"},
+		{1e-15, -1, "0.000000000000001"},
+		{1e-16, -1, "1e-16"},
+		{-1.5e300, -1, "-1.5e300"},
+		{-2e-300, -1, "-2e-300"},
 	} {
 		if got := string(AppendDouble([]byte("x"), tt.v, tt.scale)); got != "x"+tt.want {
 			t.Errorf("%v with %d digits: %s, want x%s", tt.v, tt.scale, got, tt.want)
@@ -276,9 +288,19 @@ func TestOddNumbers(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{Double, "1", "1e0", true}, {Double, "-0", "0", true}, {Double, "1", "2", false}, {Double, "1", "x", false}, {Double, "x", "x", true},
-		{Temporal, "2020-01-01", "2020-01-01 00:00:00.0", true}, {Temporal, "2020-01-01", "2020-01-02", false}, {Temporal, "x", "y", false}, {Temporal, "00:00:00", "x", false},
-		{Padded, "a ", "a", true}, {Padded, "a", " a", false}, {Bytes, "1", "01", false}, {Number, "1", "01", true},
+		{Double, "1", "1e0", true},
+		{Double, "-0", "0", true},
+		{Double, "1", "2", false},
+		{Double, "1", "x", false},
+		{Double, "x", "x", true},
+		{Temporal, "2020-01-01", "2020-01-01 00:00:00.0", true},
+		{Temporal, "2020-01-01", "2020-01-02", false},
+		{Temporal, "x", "y", false},
+		{Temporal, "00:00:00", "x", false},
+		{Padded, "a ", "a", true},
+		{Padded, "a", " a", false},
+		{Bytes, "1", "01", false},
+		{Number, "1", "01", true},
 	} {
 		if got := tt.c.Equal([]byte(tt.a), []byte(tt.b)); got != tt.want {
 			t.Errorf("%d: %s and %s are equal: %t", tt.c, tt.a, tt.b, got)

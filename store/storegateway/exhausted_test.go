@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -22,19 +23,20 @@ import (
 func seriesTexts(set storage.SeriesSet) (all []string, err error) {
 	var it chunkenc.Iterator
 	for set.Next() {
-		text := set.At().Labels().String()
+		var text strings.Builder
+		text.WriteString(set.At().Labels().String())
 		it = set.At().Iterator(it)
 		for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 			value := 0.0
 			if kind == chunkenc.ValFloat {
 				_, value = it.At()
 			}
-			text += fmt.Sprint(" ", kind, it.AtT(), " ", value)
+			fmt.Fprint(&text, " ", kind, it.AtT(), " ", value)
 		}
 		if it.Err() != nil {
 			return nil, it.Err()
 		}
-		all = append(all, text)
+		all = append(all, text.String())
 	}
 	return all, set.Err()
 }
@@ -88,15 +90,16 @@ func queryForms(g *storegateway.Gateway) map[string]func(context.Context) ([]str
 			}
 			set := q.Select(ctx, true, nil, some)
 			for set.Next() {
-				text := set.At().Labels().String()
+				var text strings.Builder
+				text.WriteString(set.At().Labels().String())
 				it := set.At().Iterator(nil)
 				for it.Next() {
-					text += fmt.Sprintf(" %d-%d %x", it.At().MinTime, it.At().MaxTime, it.At().Chunk.Bytes())
+					fmt.Fprintf(&text, " %d-%d %x", it.At().MinTime, it.At().MaxTime, it.At().Chunk.Bytes())
 				}
 				if err = it.Err(); err != nil {
 					break
 				}
-				all = append(all, text)
+				all = append(all, text.String())
 			}
 			return all, errors.Join(err, set.Err(), q.Close())
 		},

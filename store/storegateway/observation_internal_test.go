@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -40,9 +41,7 @@ func TestObservations(t *testing.T) {
 			"endpoint": "query_range", "tenant": "ann", "client": "10.0.0.7:99", "min_time": float64(at.UnixMilli()), "max_time": float64(at.Add(time.Hour).UnixMilli()),
 			"matchers": `up{a="b"}`, "series": 3.0, "bytes_out": 100.0, "total_ns": 2e9, "wait_ns": 1e9, "code": "OK", "error_text": nil,
 		}
-		for name, v := range change {
-			all[name] = v
-		}
+		maps.Copy(all, change)
 		return all
 	}
 	cases := []struct {

@@ -181,8 +181,8 @@ func TestStats(t *testing.T) {
 	next := int64(0)
 	var set func(v reflect.Value)
 	set = func(v reflect.Value) {
-		for i := range v.NumField() {
-			if f := v.Field(i); f.Kind() == reflect.Struct {
+		for _, f := range v.Fields() {
+			if f.Kind() == reflect.Struct {
 				set(f)
 			} else {
 				next = 2*next%1_000_003 + 1

@@ -32,8 +32,13 @@ func TestParamTypes(t *testing.T) {
 		types [2]ParamType
 		want  bool
 	}{
-		{1, [2]ParamType{integer, text}, true}, {1, [2]ParamType{integer, text}, true}, {2, [2]ParamType{integer, text}, true}, {3, [2]ParamType{0, text}, true},
-		{3, [2]ParamType{decimal, text}, false}, {1, [2]ParamType{integer, text}, false}, {1, [2]ParamType{0, text}, true},
+		{1, [2]ParamType{integer, text}, true},
+		{1, [2]ParamType{integer, text}, true},
+		{2, [2]ParamType{integer, text}, true},
+		{3, [2]ParamType{0, text}, true},
+		{3, [2]ParamType{decimal, text}, false},
+		{1, [2]ParamType{integer, text}, false},
+		{1, [2]ParamType{0, text}, true},
 	} {
 		if got := execute(c.owner, c.types[0], c.types[1]); got != c.want {
 			t.Errorf("execution %d: fits %v", i, got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -105,26 +106,40 @@ func TestDescribe(t *testing.T) {
 		"a whole text":                 {map[string]any{last: []string{"SELECT 1|1024"}}, nil, nil, base(func(*LockWait) {})},
 		"a text of the bound's length": {map[string]any{last: []string{"SELECT 1|12"}}, nil, nil, base(func(*LockWait) {})},
 		"the start of a text":          {map[string]any{last: []string{"SELECT 1|11"}}, nil, nil, base(func(w *LockWait) { w.Holder.Digest, w.Holder.TextCut = sqldigest.Digest{}, true })},
-		"a running statement": {map[string]any{last: []string{"SELECT 1|11"}, processes: append([]string{"7|app|10.0.0.1:5|Query|9|SELECT 1 FROM t"}, sessions[1:]...)}, nil, nil,
+		"a running statement": {
+			map[string]any{last: []string{"SELECT 1|11"}, processes: append([]string{"7|app|10.0.0.1:5|Query|9|SELECT 1 FROM t"}, sessions[1:]...)},
+			nil, nil,
 			base(func(w *LockWait) {
 				w.Holder.Digest, w.Holder.Text, w.Holder.Idle = digest("SELECT 1 FROM t"), "SELECT ? FROM `t`", false
-			})},
-		"another that is running": {map[string]any{last: []string{"SELECT 1|11"}, processes: append([]string{"7|app|10.0.0.1:5|Query|9|BEGIN"}, sessions[1:]...)}, nil, nil,
-			base(func(w *LockWait) { w.Holder.Digest, w.Holder.TextCut, w.Holder.Idle = sqldigest.Digest{}, true, false })},
+			}),
+		},
+		"another that is running": {
+			map[string]any{last: []string{"SELECT 1|11"}, processes: append([]string{"7|app|10.0.0.1:5|Query|9|BEGIN"}, sessions[1:]...)},
+			nil, nil,
+			base(func(w *LockWait) { w.Holder.Digest, w.Holder.TextCut, w.Holder.Idle = sqldigest.Digest{}, true, false }),
+		},
 		"no text":    {nil, nil, nil, base(func(w *LockWait) { w.Holder.Digest, w.Holder.Text = sqldigest.Digest{}, "" })},
 		"no session": {map[string]any{processes: []string{}}, nil, nil, LockWait{From: noon, To: noon, Kind: RowLock, Table: "s.t", Waiters: 2, Holder: Holder{Connection: 7, Transaction: 3 * time.Second}}},
-		"a client of the gateway": {map[string]any{last: []string{"SELECT 1|1024"}}, nil, func(id uint32) (string, bool) { return fmt.Sprint("client of ", id), true },
-			base(func(w *LockWait) { w.Holder.Client = "client of 7" })},
+		"a client of the gateway": {
+			map[string]any{last: []string{"SELECT 1|1024"}},
+			nil, func(id uint32) (string, bool) { return fmt.Sprint("client of ", id), true },
+			base(func(w *LockWait) { w.Holder.Client = "client of 7" }),
+		},
 		"none of the gateway": {map[string]any{last: []string{"SELECT 1|1024"}}, nil, func(uint32) (string, bool) { return "", false }, base(func(*LockWait) {})},
-		"the same statement twice, and none": {map[string]any{last: []string{"SELECT 1|1024"}, processes: append([]string{"10|app|h|Query|1|" + update, "11|app|h|Query|-1|NULL"}, sessions...)}, []uint32{8, 9, 10, 11}, nil,
-			base(func(w *LockWait) { w.Waiters = 4 })},
-		"the time of a statement": {map[string]any{last: []string{"SELECT 1|1024"}, transactions: []string{"7|3000000|NULL", "8|5|-1"}}, nil, nil,
-			base(func(w *LockWait) { w.From, w.Longest = noon.Add(-1500*time.Millisecond), 1500*time.Millisecond })},
+		"the same statement twice, and none": {
+			map[string]any{last: []string{"SELECT 1|1024"}, processes: append([]string{"10|app|h|Query|1|" + update, "11|app|h|Query|-1|NULL"}, sessions...)},
+			[]uint32{8, 9, 10, 11},
+			nil,
+			base(func(w *LockWait) { w.Waiters = 4 }),
+		},
+		"the time of a statement": {
+			map[string]any{last: []string{"SELECT 1|1024"}, transactions: []string{"7|3000000|NULL", "8|5|-1"}},
+			nil, nil,
+			base(func(w *LockWait) { w.From, w.Longest = noon.Add(-1500*time.Millisecond), 1500*time.Millisecond }),
+		},
 	} {
 		s := &serverScript{responses: map[string]any{processes: sessions, transactions: []string{"7|3000000|NULL", "8|2500000|2000000", "9|2500000|1000000"}}}
-		for part, r := range c.responses {
-			s.responses[part] = r
-		}
+		maps.Copy(s.responses, c.responses)
 		r := newReader(t, func(o *Options) { o.ClientOf = c.clientOf })
 		p := pileUp{holder: 7, waiters: c.waiters, kind: RowLock, table: "s.t"}
 		if p.waiters == nil {

@@ -60,10 +60,10 @@ func TestTries(t *testing.T) {
 				if m.step == stepHold {
 					holds++
 				}
-				switch {
-				case m.step == stepCheck || m.step == stepAsk:
+				switch m.step {
+				case stepCheck, stepAsk:
 					m.route(routeSource)
-				case m.step == at:
+				case at:
 					m.failed(fails)
 				default:
 					m.ok()

@@ -125,10 +125,11 @@ func refuseLongKeys(create string, lines []string, refused *reasons) {
 
 // refuseInvisible refuses an invisible column that every INSERT would have to name.
 func refuseInvisible(line string, refused *reasons) {
-	plain := ""
+	var b strings.Builder
 	for from, to := range sqldigest.Plain(line, 0) {
-		plain += line[from:to] + " "
+		b.WriteString(line[from:to] + " ")
 	}
+	plain := b.String()
 	if strings.HasPrefix(line, "  `") && strings.Contains(plain, "/*!80023 INVISIBLE */") && strings.Contains(plain, " NOT NULL") &&
 		!strings.Contains(plain, " DEFAULT ") && !strings.Contains(plain, " AUTO_INCREMENT") && !strings.Contains(plain, " GENERATED ALWAYS ") {
 		refused.add("it has an INVISIBLE column that is NOT NULL and has no default, which MariaDB refuses")

@@ -260,7 +260,9 @@ func TestApplyStatement(t *testing.T) {
 			response []byte
 			want     string
 		}{
-			{affected(1), ""}, {affected(2), ""}, {affected(0), "1 were written to d.t, it counted 0"},
+			{affected(1), ""},
+			{affected(2), ""},
+			{affected(0), "1 were written to d.t, it counted 0"},
 			{mysqlwire.NewErr(1062, []byte("refused")).AppendTo(nil), "write to d.t: "},
 		} {
 			responses <- tt.response

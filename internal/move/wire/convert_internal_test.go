@@ -26,7 +26,7 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-var time0 = time.Unix(1_700_000_000, 0) //nolint:gochecknoglobals // of records
+var time0 = time.Unix(1_700_000_000, 0)
 
 func fullTable() *rowstream.Table {
 	return &rowstream.Table{
