@@ -229,7 +229,7 @@ type lease struct {
 	planned bool          // the current statement's plan was made before there was a connection
 	scope   sqlplan.Scope // of that plan
 
-	statement *preparedStatement // that the current command executes
+	statement *preparedStatement // executed by the current command
 
 	reads bool // it is a read that depends on nothing but the session's state, and leaves nothing
 	sent  bool // it was sent behind those of others

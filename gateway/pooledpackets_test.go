@@ -108,7 +108,7 @@ func TestPooledPackets(t *testing.T) {
 						refused++
 						continue
 					}
-					if got[1] != got[0] && step[0] != '~' { // its response is the first with what it sets, or the last without
+					if got[1] != got[0] && step[0] != '~' { // ~: a SET of tracking, with or without a report of its own change
 						t.Errorf("%q\n got %s\nwant %s", step, got[1], got[0])
 					}
 				}

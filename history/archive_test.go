@@ -197,6 +197,20 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// blocks writes blocks into the directory of an archive that is closed, and returns it.
+func (r *rig) blocks(t *testing.T, n int) (dir string) {
+	t.Helper()
+	archive, err := history.OpenArchive(r.options(newModel()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	makeBlocks(t, archive.LocalDir(), n)
+	return archive.LocalDir()
+}
+
 // TestLimitInBytes deletes blocks beyond the limit in bytes: those that were shipped are not lost, although the gateway has not listed the
 // bucket since, and all others are.
 func TestLimitInBytes(t *testing.T) {
@@ -207,16 +221,9 @@ func TestLimitInBytes(t *testing.T) {
 	}{{"in the bucket", true, 0}, {"not in the bucket", false, 3}} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"))
+			r.blocks(t, 3)
 			archive, err := history.OpenArchive(r.options(newModel()))
 			if err != nil {
-				t.Fatal(err)
-			}
-			dir := archive.LocalDir()
-			if err := archive.Close(); err != nil {
-				t.Fatal(err)
-			}
-			makeBlocks(t, dir, 3)
-			if archive, err = history.OpenArchive(r.options(newModel())); err != nil {
 				t.Fatal(err)
 			}
 			defer func() {
@@ -239,15 +246,7 @@ func TestLimitInBytes(t *testing.T) {
 // TestTooLargeFiles opens a directory in which the description of a block has a size beyond any memory: it is set aside.
 func TestTooLargeFiles(t *testing.T) {
 	r := newRig(t, t.TempDir(), filepath.Join(t.TempDir(), "d"))
-	archive, err := history.OpenArchive(r.options(newModel()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := archive.LocalDir()
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	makeBlocks(t, dir, 2)
+	dir := r.blocks(t, 2)
 	blocks, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
 	if err != nil || len(blocks) != 2 {
 		t.Fatalf("%v, %v, want two blocks", blocks, err)
@@ -255,7 +254,8 @@ func TestTooLargeFiles(t *testing.T) {
 	if err := os.Truncate(blocks[0], 1<<40); err != nil {
 		t.Fatal(err)
 	}
-	if archive, err = history.OpenArchive(r.options(newModel())); err != nil {
+	archive, err := history.OpenArchive(r.options(newModel()))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if n := archive.Options().State.Counts()["unreadable file"]; n != 1 {

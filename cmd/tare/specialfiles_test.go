@@ -13,8 +13,8 @@ import (
 	"github.com/taredb/tare/internal/testwait"
 )
 
-// TestPipesAsFiles gives each option that names a file a pipe without a writer: the command names it and fails, and does not
-// wait for a writer.
+// TestPipesAsFiles sets each option for a file to a pipe without a writer: the command does not wait for a writer, and its error
+// names the pipe.
 func TestPipesAsFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file, web := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "web.yaml")

@@ -3,8 +3,8 @@ package pool
 import "github.com/taredb/tare/mysql/mysqlwire"
 
 // A ParamType is the type of the values that a parameter of a prepared statement has had. To a MySQL server, the type of a value depends on
-// those of the executions before: after a decimal, an integer is a decimal, and after an integer, digits in a string are an integer. Types
-// that it does not distinguish are one. 0: the parameter had no value, or NULL.
+// those of the executions before: after a decimal, an integer is a decimal, and after an integer, digits in a string are an integer.
+// Types with equal effects are one ParamType. 0: the parameter had no value, or NULL.
 type ParamType uint16
 
 const (

@@ -29,7 +29,7 @@ func NewStatementKey(schema string, sets iter.Seq[[]byte], sql []byte) (k Statem
 // A Statement is prepared on a connection, for all sessions.
 type Statement struct {
 	ID       uint32     // the server's
-	Owner    uint64     // whose parameter types the server has; 0: nobody's
+	Owner    uint64     // the client's statement whose parameter types the server has; 0: none
 	Cursored bool       // an execution has opened a cursor: MySQL responds to later ones in another way
 	Busy     bool       // it has an open cursor, or values that were sent in pieces: it is not closed for others
 	Params   ParamTypes // of MySQL

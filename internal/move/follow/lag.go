@@ -93,7 +93,7 @@ func (w *lagWatch) check(ctx context.Context) error {
 		w.caughtUp = f.caughtUp || first
 	})
 	lag := w.lag(applied, behind, changes, commit)
-	w.report(&lag, first) // before those who wait for it go on
+	w.report(&lag, first) // before WaitCaughtUp returns
 	f.change(func() { f.caughtUp, f.lag, f.reached = w.caughtUp, lag, w.confirmed })
 	if w.caughtUp && (r.finished || r.there && f.o.UntilCaughtUp && f.MayEnd()) {
 		f.End()

@@ -132,7 +132,7 @@ func WriteJSON(w io.Writer, sections []*Set) error {
 // WriteMarkdown writes the reference of all options. Those that several commands have with the same meaning come first.
 func WriteMarkdown(w io.Writer, sections []*Set) error {
 	var out bytes.Buffer
-	type use struct{ command, without string } // an option of a command, and what it needs
+	type use struct{ command, without string } // without: the reason why the command does not use the option
 	uses := make(map[string][]use)             // by the option's line
 	for _, s := range sections {
 		for _, o := range s.options {
