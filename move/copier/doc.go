@@ -25,7 +25,8 @@
 //     While changes are followed, it reads through short views instead, which are later than the snapshot and live
 //     for at most Options.MaxViewAge.
 //   - A reading reads the rows of tables once, for one target or, in a Split, for those of several runs (split_rows.go).
-//     A row target is where a worker writes them; it owns transactions and retries (rowtarget.go).
+//     A row target is where a worker writes them: one server, the servers of a Split, or the files of a dump. It owns
+//     transactions and retries (rowtarget.go).
 //   - A lease is a run's exclusive right to write to its target tables: named locks held by one session, and an
 //     epoch, a random token that every transaction checks before it commits.
 //   - The machine is a pure core, without I/O, that decides the next step of each worker.
@@ -35,7 +36,7 @@
 //     target's changes to the source.
 //   - A redefinition is the definition with which a copy resumes a table that was altered on the source.
 //
-// Package dump writes tables to files in place of a target, and is the source of a copy that loads them.
+// Package dump has the files that [Dump] writes in place of a target, and is the source of a copy that loads them.
 //
 // Package follow applies changes, verify compares rows and cutover switches clients. They share state, which writes
 // the target; tabledef, which describes the tables; and telemetry, which defines events and status. Package throttle

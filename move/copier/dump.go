@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/taredb/tare/internal/move/dump"
 	"github.com/taredb/tare/internal/move/inventory"
@@ -13,6 +15,7 @@ import (
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
+	"github.com/taredb/tare/mysql/rowstream"
 )
 
 // FromDump returns a function for Options.From that loads a dump.
@@ -41,13 +44,10 @@ func Dump(ctx context.Context, o Options, to dump.Destination) (*dump.Report, er
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var report *dump.Report
-	err := o.withSource(ctx, to, func(d dump.Options) (err error) {
-		d.Pacer = o.newPacer()
-		defer d.Pacer.Start(ctx, func(err error) { end(endError{err}) })()
-		report, err = dump.Write(ctx, d)
-		return err
-	})
+	r := newDumpRun(&o)
+	defer r.close()
+	defer r.pacer.Start(ctx, func(err error) { end(endError{err}) })()
+	report, err := r.run(ctx, to)
 	var reported endError
 	if err != nil && errors.As(context.Cause(ctx), &reported) {
 		err = reported.error
@@ -65,27 +65,26 @@ func (c *controlled) progressed(p *telemetry.CopyProgress) {
 }
 
 // PlanDump returns what Dump would do, or the error that Dump would return. It writes nothing.
-func PlanDump(ctx context.Context, o Options, to dump.Destination) (planned []PlannedTable, err error) {
+func PlanDump(ctx context.Context, o Options, to dump.Destination) (planned []PlannedTable, _ error) {
 	if err := o.validateDump(); err != nil {
 		return nil, err
 	}
-	err = o.withSource(ctx, to, func(d dump.Options) error {
-		tables, err := dump.Plan(ctx, d)
-		for _, t := range tables {
-			p := PlannedTable{
-				Source: t.Schema + "." + t.Name, Target: to.Name, Spec: t.Spec, Key: t.Shape.KeyName, RowsEstimate: t.Shape.RowsEstimate, BytesEstimate: t.Shape.BytesEstimate,
-				Chunks: int(t.Shape.BytesEstimate/o.ChunkBytes) + 1, Indexes: []string{}, ForeignKeys: []string{}, Phase: "new",
-			}
-			for _, c := range t.Chunks {
-				if p.Phase = string(tabledef.Copying); c.Done {
-					p.CopiedBefore++
-				}
-			}
-			planned = append(planned, p)
+	r := newDumpRun(&o)
+	defer r.close()
+	if err := r.prepare(ctx, to); err != nil {
+		return nil, err
+	}
+	for i, t := range r.tables {
+		p := PlannedTable{
+			Source: t.Spec.Source(), Target: to.Name, Spec: t.State.Spec, Key: t.Source.KeyName, RowsEstimate: t.Source.RowsEstimate, BytesEstimate: t.Source.BytesEstimate,
+			Chunks: int(t.Source.BytesEstimate/o.ChunkBytes) + 1, Indexes: []string{}, ForeignKeys: []string{}, Phase: "new", CopiedBefore: r.writer.Before(i),
 		}
-		return err
-	})
-	return planned, err
+		if len(t.State.Chunks) > 0 {
+			p.Phase = string(tabledef.Copying)
+		}
+		planned = append(planned, p)
+	}
+	return planned, nil
 }
 
 // validateDump sets defaults and returns an error if the options are invalid for a dump.
@@ -111,20 +110,76 @@ func (o *Options) validateDump() error {
 	return o.Throttle.Validate()
 }
 
-// withSource calls do with the options of a dump, connected to the source.
-func (o *Options) withSource(ctx context.Context, to dump.Destination, do func(dump.Options) error) error {
-	j := newJob(o)
-	defer j.close()
+// A dumpRun is one attempt at a dump. It drives the phases of a run that has files as its target: prepare, rows, finish.
+type dumpRun struct {
+	*job
+	writer   *dump.Writer
+	snapshot rowstream.View
+}
+
+func newDumpRun(o *Options) *dumpRun {
 	o.waits = &telemetry.Waits{Observe: o.Observe}
-	var err error
-	if j.from, err = j.connectSource(ctx); err != nil {
+	j := newJob(o)
+	j.pacer = o.newPacer()
+	return &dumpRun{job: j}
+}
+
+func (r *dumpRun) close() {
+	if r.snapshot != nil {
+		_ = r.snapshot.Close() // its transactions are read-only
+	}
+	r.job.close()
+}
+
+// run executes the phases.
+func (r *dumpRun) run(ctx context.Context, to dump.Destination) (*dump.Report, error) {
+	if err := r.prepare(ctx, to); err != nil {
+		return nil, err
+	}
+	if err := inOrder(ctx, r.writer.Save, r.rows, r.writer.Save); err != nil {
+		return nil, err
+	}
+	report, err := r.writer.Finish(ctx)
+	if s := r.pacer.Status(); err == nil && len(s.Limits) > 0 {
+		report.Throttle = &s
+	}
+	return report, err
+}
+
+// prepare connects to the source, describes the tables and takes the snapshot. It writes nothing.
+func (r *dumpRun) prepare(ctx context.Context, to dump.Destination) (err error) {
+	if r.from, err = r.connectSource(ctx); err != nil {
 		return fmt.Errorf("connect to the source: %w", err)
 	}
-	to.Patience, to.Observe = o.Patience, o.Observe
-	return do(dump.Options{
-		From: j.from, To: to, Tables: o.Tables, Objects: o.Objects, Selection: o.Selection, Tuning: o.Tuning,
-		Verify: o.Verify, Restart: o.Restart, Waits: o.waits, Observe: o.Observe,
-	})
+	to.Patience, to.Observe = r.o.Patience, r.o.Observe
+	if r.writer, err = dump.Prepare(ctx, dump.Options{
+		From: r.from, To: to, Tables: r.o.Tables, Objects: r.o.Objects, Selection: r.o.Selection, Workers: r.o.Workers, Verify: r.o.Verify, Restart: r.o.Restart,
+	}); err != nil {
+		return err
+	}
+	r.tables = r.writer.Tables()
+	if r.snapshot, err = r.openSnapshot(ctx, r.o.Workers); err != nil {
+		return err
+	}
+	if err := r.writer.Begin(ctx, r.snapshot); err != nil {
+		return err
+	}
+	r.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: strings.TrimSpace(r.snapshot.How() + " " + r.writer.Position())})
+	return nil
+}
+
+// lastSave bounds the time to save the progress of a dump that fails or is stopped.
+const lastSave = 5 * time.Second
+
+// rows writes the rows. It saves the progress if that fails.
+func (r *dumpRun) rows(ctx context.Context) error {
+	err := newReading(&rowsPhase{job: r.job, snapshot: r.snapshot, files: r.writer}).run(ctx)
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	return errors.Join(err, r.writer.Save(ctx))
 }
 
 // ResolveDump is Resolve for a dump: it lists the objects of the source that a selection names. A source that lists none has no inventory, and only

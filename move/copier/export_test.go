@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/move/control"
+	"github.com/taredb/tare/internal/move/dump"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -74,6 +75,29 @@ func PrepareTarget(ctx context.Context, parts []Options) (t RowTarget, end func(
 			r.stream.heart.End(ctx)
 			r.close()
 		}
+	}, nil
+}
+
+// PrepareFiles prepares a dump, and returns the target that a worker of it has, the number of chunks of its first table that an earlier run has
+// written, and a function that ends the run with its progress saved.
+func PrepareFiles(ctx context.Context, o Options, to dump.Destination) (t RowTarget, before int, end func() error, err error) {
+	if err := o.validateDump(); err != nil {
+		return t, 0, nil, err
+	}
+	r := newDumpRun(&o)
+	if err := r.prepare(ctx, to); err != nil {
+		r.close()
+		return t, 0, nil, err
+	}
+	p := &rowsPhase{job: r.job, snapshot: r.snapshot, files: r.writer}
+	reads := newReading(p)
+	p.resume(ctx, reads)
+	w := newWorker(reads, 0)
+	t.t = w.target
+	return t, r.writer.Before(0), func() error {
+		w.close()
+		defer r.close()
+		return r.writer.Save(ctx)
 	}, nil
 }
 

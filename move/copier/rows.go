@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/taredb/tare/internal/move/dump"
 	"github.com/taredb/tare/internal/move/follow"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
@@ -25,7 +26,8 @@ type rowsPhase struct {
 	*job
 	snapshot rowstream.View
 
-	log *follow.LogMember // the source's log, if it is read for all parts of a Split; otherwise nil
+	files *dump.Writer      // nil unless the target is files
+	log   *follow.LogMember // the source's log, if it is read for all parts of a Split; otherwise nil
 
 	lastKeys []mysqlwire.TextRow // of the tables; nil: unknown
 	before   []int               // chunks copied by earlier runs, by table
@@ -58,6 +60,9 @@ func (p *rowsPhase) resume(ctx context.Context, r *reading) {
 		var progress tableProgress
 		progress, p.rows[i] = progressOf(t)
 		p.before[i] = progress.done
+		if p.files != nil {
+			p.before[i] = p.files.Before(i)
+		}
 		p.resumeEstimate(i, t)
 	}
 	p.rowsBefore, p.started, p.reading = slices.Clone(p.rows), time.Now(), r
@@ -168,6 +173,16 @@ func (p *rowsPhase) add(table int, c rowstream.Chunk, rows, bytes int64) *teleme
 	return p.sum()
 }
 
+// addBefore counts a chunk that an earlier run has copied, and returns the progress with it.
+func (p *rowsPhase) addBefore(table int, c rowstream.Chunk, rows int64) *telemetry.CopyProgress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rows[table] += rows
+	p.rowsBefore[table] += rows
+	p.estimates[table].Add(c, rows)
+	return p.sum()
+}
+
 // progress returns the progress of copying rows; nil before it starts.
 func (p *rowsPhase) progress() *telemetry.CopyProgress {
 	p.mu.Lock()
@@ -201,11 +216,15 @@ func (p *rowsPhase) shortReader() *rowstream.ShortReader {
 }
 
 // readError adds advice to an error of reading a table's rows.
-func readError(t *tabledef.Table, err error) error {
+func (p *rowsPhase) readError(t *tabledef.Table, err error) error {
 	if !errors.Is(err, rowstream.ErrAltered) {
 		return err
 	}
-	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; use option restart", err, t.Spec.Source())
+	advice := "use option restart"
+	if p.files != nil { // the next run discards the table's chunks
+		advice = "run the same command again, which reads them again"
+	}
+	return fmt.Errorf("%w: table %s was altered on the source while its rows were being copied, so they have two forms; %s", err, t.Spec.Source(), advice)
 }
 
 // A reading reads the rows of tables once, for the targets of one or several phases. Its workers take their steps from the machine. Several
@@ -230,7 +249,7 @@ func newReading(phases ...*rowsPhase) *reading {
 	for i, t := range r.tables {
 		progress[i], _ = progressOf(&tabledef.Table{Spec: t.Spec, State: recordedBy(phases, i)})
 		r.bounds = append(r.bounds, t.Bound)
-		r.sizes[i].Short = r.limited()
+		r.sizes[i].Short = r.limited() && !r.toFiles()
 	}
 	r.machine = newMachine(progress, first.o.Workers)
 	return r
@@ -240,6 +259,9 @@ func newReading(phases ...*rowsPhase) *reading {
 func (r *reading) limited() bool {
 	return slices.ContainsFunc(r.phases, func(p *rowsPhase) bool { return p.o.Throttle.Limited() })
 }
+
+// toFiles reports whether rows are written to files: there is no transaction, and no chunk is read again.
+func (r *reading) toFiles() bool { return r.phases[0].files != nil }
 
 // run runs the workers until the machine returns stop.
 func (r *reading) run(ctx context.Context) error {

@@ -14,10 +14,10 @@ import (
 // A rowTarget is where one worker writes the rows that it reads. Tables are identified by their number. It must not be used concurrently; several
 // workers have one each, of the same target.
 //
-// Its contract, which TestRowTargets checks for all implementations:
+// Its contract, which TestRowTargets and TestFileTarget check for all implementations:
 //
-//   - What a method has done persists: a later run that reads the target's state resumes after it. After an error it is done or not done, and a later
-//     run may repeat it.
+//   - What a method has done persists, at once or with the next checkpoint: a later run that reads the target's state resumes after it. After an
+//     error it is done or not done, and a later run may repeat it.
 //   - cut records a chunk before a row of it is copied. The chunks of a table are cut in order, by one worker at a time.
 //   - copy makes the target's rows of a chunk those that read passes, and records the chunk as copied: both or neither, whatever is killed or
 //     when. It calls read until a transaction with all rows is committed, at least once unless the target has the chunk.
@@ -40,6 +40,7 @@ type rowRead func(write func(*rowstream.Batch) error, settle func() error) error
 var (
 	_ rowTarget = (*oneTarget)(nil)
 	_ rowTarget = (*splitTarget)(nil)
+	_ rowTarget = (*fileTarget)(nil)
 )
 
 // A oneTarget is the tables of one server, written over one connection.
@@ -112,7 +113,7 @@ func (w *oneTarget) tryCopy(ctx context.Context, t *tabledef.Table, c rowstream.
 	if err := read(func(b *rowstream.Batch) error {
 		if t.Target.Owned != nil {
 			if err := t.Target.Owned.CheckBatch(b); err != nil {
-				return state.SourceError{Err: readError(t, err)}
+				return state.SourceError{Err: w.readError(t, err)}
 			}
 		}
 		bytes += int64(len(b.Bytes))

@@ -333,7 +333,7 @@ func (r *reading) findBounds(ctx context.Context) error {
 		}
 		last, err := reader.LastKey(ctx, t.Source)
 		if err != nil {
-			return readError(t, err)
+			return r.phases[0].readError(t, err)
 		}
 		r.bounds[i] = tabledef.RowBound{Known: true, Last: last}
 	}

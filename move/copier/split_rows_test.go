@@ -283,7 +283,7 @@ func batchOf(from, to int) *rowstream.Batch {
 
 var errTestSource = errors.New("the source is gone")
 
-// TestRowTargets checks the contract of rowTarget for all implementations: cut records, copy is all or nothing and is repeated after a lost connection,
+// TestRowTargets checks the contract of rowTarget for servers: cut records, copy is all or nothing and is repeated after a lost connection,
 // finish ends a table.
 func TestRowTargets(t *testing.T) {
 	p := newPair(t, "seam")

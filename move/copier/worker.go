@@ -52,9 +52,12 @@ func newWorker(r *reading, number int) *worker {
 		view = first.snapshot.Reader(number)
 		w.reader = view
 	}
-	if len(r.phases) == 1 {
+	switch {
+	case r.toFiles():
+		w.target = newFileTarget(first, view)
+	case len(r.phases) == 1:
 		w.target = newOneTarget(first, view)
-	} else {
+	default:
 		w.target = newSplitTarget(r.phases)
 	}
 	return w
@@ -109,7 +112,7 @@ func (w *worker) cut(ctx context.Context, number int) error {
 	rows := w.sizes[number].Next(t.Source, next.Number, w.phases[0].o.ChunkBytes)
 	c, err := w.bounds[number].Cut(ctx, w.reader, t, rows, next)
 	if err != nil {
-		return readError(t, err)
+		return w.phases[0].readError(t, err)
 	}
 	if err := w.target.cut(ctx, number, c); err != nil {
 		return err
@@ -127,7 +130,11 @@ func (w *worker) copy(ctx context.Context, number int, c rowstream.Chunk) error 
 	}); err != nil {
 		return w.advised(err)
 	}
-	w.sizes[number].Copied(c.Number, w.chunk.rows, w.chunk.bytes, time.Since(w.chunk.began)-w.chunk.paused)
+	took := time.Since(w.chunk.began) - w.chunk.paused
+	if w.toFiles() { // no lock is held meanwhile
+		took = 0
+	}
+	w.sizes[number].Copied(c.Number, w.chunk.rows, w.chunk.bytes, took)
 	w.notify(func(m *machine) { m.wasCopied(number) })
 	return nil
 }
@@ -143,7 +150,7 @@ func (w *worker) advised(err error) error {
 }
 
 // fill passes the rows of a chunk to write, batch by batch, and pauses when the throttle requires it. If write fails, the remaining rows are read
-// and discarded to keep the view usable.
+// and discarded to keep the view usable, unless the run ends.
 func (w *worker) fill(ctx context.Context, number int, c rowstream.Chunk, write func(*rowstream.Batch) error, settle func() error) error {
 	t, bound := w.tables[number], &w.bounds[number]
 	if bound.Empty() {
@@ -157,12 +164,15 @@ func (w *worker) fill(ctx context.Context, number int, c rowstream.Chunk, write 
 	var failed error // error of the target
 	for b, err := range w.reader.Read(ctx, t.Source, bound.Within(c), w.options(number)) {
 		if err != nil {
-			return state.SourceError{Err: readError(t, err)}
+			return state.SourceError{Err: w.phases[0].readError(t, err)}
 		}
 		w.chunk.rows += int64(b.Rows)
 		w.chunk.bytes += int64(len(b.Bytes))
 		if failed == nil {
 			failed = write(b)
+		}
+		if failed != nil && w.toFiles() {
+			return failed
 		}
 		moved()
 		if failed == nil && w.pace.Slowed() { // otherwise many batches could be on their way to the target when a pause is due

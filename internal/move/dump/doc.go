@@ -1,8 +1,13 @@
 // Package dump writes tables of a MySQL-compatible server to a directory or S3 bucket, as of one point in time, and serves them from there
-// as a source of copies: package copier loads a dump as it copies from a server.
+// as a source of copies. Package copier passes it the rows to write as it does to a server, and loads a dump as it copies from one.
 //
-//	report, err := dump.Write(ctx, dump.Options{From: server, Tables: specs, To: dump.Destination{Bucket: bucket}})
+//	w, err := dump.Prepare(ctx, dump.Options{From: server, Tables: specs, To: dump.Destination{Bucket: bucket}})
+//	err = w.Begin(ctx, snapshot)
 //	…
+//	err = w.NewChunks(snapshot.Reader(0)).Write(ctx, table, chunk, read)
+//	…
+//	report, err := w.Finish(ctx)
+//
 //	d, err := dump.Open(ctx, dump.Destination{Bucket: bucket})
 //	view, err := d.Snapshot(ctx, 4, nil)
 //

@@ -135,7 +135,7 @@ func TestLinksInDump(t *testing.T) {
 	for _, link := range []string{"tables", "manifest.partial.json", "a/b"} {
 		d := memory()
 		d.Dir = t.TempDir()
-		w := &writer{o: Options{To: *d}}
+		w := &Writer{o: Options{To: *d}}
 		if _, err := w.unfinished(t.Context()); err != nil {
 			t.Fatal(err)
 		}

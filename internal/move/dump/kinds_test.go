@@ -10,8 +10,6 @@ import (
 	"github.com/taredb/tare/internal/move/dialect"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
-	"github.com/taredb/tare/internal/move/telemetry"
-	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/internal/tick"
 	"github.com/taredb/tare/mysql/binlog"
@@ -20,111 +18,18 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// TestConditions dumps the rows of conditions, and refuses those that the source does not understand. Where it fails to execute a statement,
-// the dump fails.
-func TestConditions(t *testing.T) {
-	s := newSource(t)
-	for where, want := range map[string]string{
-		"id > 590 OR d = 1": "", "nothing = 1": `check the condition "nothing = 1" of f.a: `, "id >": `check the condition "id >" of f.a: `,
-	} {
-		o := s.options(*memory())
-		o.Tables, o.Workers = []tabledef.Spec{{Schema: "f", Name: "a", Where: where}, {Schema: "f", Name: "b"}}, 1
-		_, err := Write(t.Context(), o)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", where, err, want)
-		}
-		if err != nil {
-			continue
-		}
-		d, err := Open(t.Context(), o.To)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, _ := rowsOf(t, d, "a", 0, rowstream.ReadOptions{})
-		if len(rows) != 11 || !strings.HasPrefix(rows[0], `["1" `) || !strings.HasPrefix(rows[10], `["600" `) {
-			t.Errorf("%s: %d rows", where, len(rows))
-		}
-	}
-	proxy := testproxy.StartFaulty(t, s.cfg.Addr)
-	cfg := s.cfg
-	cfg.Addr, cfg.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
-	through := testrows.Direct(t, cfg)
-	o := s.options(*memory())
-	proxy.EachFails(t, func() error {
-		o.To = *memory()
-		o.From, o.Workers, o.Tables = through, 1, []tabledef.Spec{{Schema: "f", Name: "b", Where: "id = 1"}}
-		_, err := Write(t.Context(), o)
-		return err
-	}, "SELECT VERSION(), CONNECTION_ID(),", "SELECT `id` FROM `f`.`b` FORCE INDEX (`PRIMARY`) ORDER BY `id` DESC LIMIT 1")
-}
-
-// TestOtherRuns has another run write to the destination while rows are dumped: the first one does not finish.
-func TestOtherRuns(t *testing.T) {
-	s := newSource(t)
-	for name, other := range map[string]func(to *Destination){
-		"it has finished": func(to *Destination) { put(t, to, manifestName, &Manifest{ID: "x", Run: "y"}) },
-		"it is at work":   func(to *Destination) { put(t, to, partialName, &Manifest{ID: "x", Run: "y"}) },
-		"it was removed": func(to *Destination) {
-			if err := to.remove(t.Context(), partialName); err != nil {
-				t.Error(err)
-			}
-		},
-		"": func(*Destination) {},
-	} {
-		o := s.options(*memory())
-		o.Workers, o.Tables = 1, o.Tables[1:]
-		done := make(map[string]int)
-		w, err := prepare(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.o.Observe = func(e telemetry.Event) { done[string(e.Kind)]++ }
-		if err = w.snapshot(t.Context()); err == nil {
-			err = w.save(t.Context())
-		}
-		if err == nil {
-			err = w.readRows(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		other(&o.To)
-		_, err = w.finish(t.Context())
-		_ = w.view.Close()
-		if (err == nil) != (name == "") || err != nil && !strings.Contains(err.Error(), "another run has written to it: start one run at a time") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if d, _ := Open(t.Context(), o.To); (d != nil && d.m.Run == w.run) != (name == "") {
-			t.Errorf("%s: it is finished: %v", name, d)
-		}
-		if done[string(telemetry.EventSnapshot)] != 1 || done[string(telemetry.EventDone)] != 2 {
-			t.Errorf("%s: events %v", name, done)
-		}
-	}
-	// The bucket cannot be read at the end.
+// TestAlone cannot read the bucket when it looks for other runs.
+func TestAlone(t *testing.T) {
 	for calls := 1; calls < 3; calls++ {
-		o := s.options(*memory())
-		w, err := prepare(t.Context(), o)
-		if err != nil {
+		to := memory()
+		if err := to.Put(t.Context(), partialName, &Manifest{Run: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		b := &brokenBucket{Bucket: o.To.Bucket, at: calls, stays: true}
-		w.o.To.Bucket = b
-		if err := w.alone(t.Context()); !errors.Is(err, errBroken) {
+		b := &BrokenBucket{Bucket: to.Bucket, At: calls, Stays: true}
+		to.Bucket = b
+		if err := (&Writer{o: Options{To: *to}, run: "x"}).alone(t.Context()); !errors.Is(err, ErrBroken) {
 			t.Errorf("call %d: %v", calls, err)
 		}
-	}
-}
-
-// put writes a manifest.
-func put(t *testing.T, to *Destination, name string, m *Manifest) {
-	t.Helper()
-	text, err := m.encode()
-	if err == nil {
-		_, err = to.put(t.Context(), name, text)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -169,8 +74,8 @@ func TestPositions(t *testing.T) {
 		{"nothing", "10.11.6-MariaDB", nil, "", false, "position"},
 	} {
 		from := &posed{err: tt.err}
-		w := &writer{o: Options{From: from}, view: posedView{position: tt.position}, m: &Manifest{Version: tt.version}}
-		err := w.readPosition(t.Context())
+		w := &Writer{o: Options{From: from}, m: &Manifest{Version: tt.version}}
+		err := w.readPosition(t.Context(), posedView{position: tt.position})
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%+v: %v", tt, err)
 			continue
@@ -245,35 +150,34 @@ func TestPass(t *testing.T) {
 
 // TestResumed resumes a dump: chunks of tables that were altered are read again, and those of others are kept, with the number of the next.
 func TestResumed(t *testing.T) {
-	s := newSource(t)
-	o := s.options(*memory())
-	w, err := prepare(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, t := range w.tables {
-		t.out.Create.SHA256 = sumOf([]byte(definition(t.source)))
+	w := &Writer{m: &Manifest{Source: "s", Selection: "all"}}
+	for _, name := range []string{"a", "b", "e"} {
+		source := *testTable
+		source.Name, source.Create = name, "CREATE TABLE "+name
+		w.tables = append(w.tables, &tableRun{
+			Table: &tabledef.Table{Source: &source, State: &tabledef.Recorded{}}, out: &Table{Schema: "f", Name: name, Create: File{SHA256: sumOf([]byte(source.Create))}},
+		})
 	}
 	end, open := testrows.Row("5"), []*Chunk{{Upto: testrows.Row("5"), Done: true}, {After: testrows.Row("5"), Upto: testrows.Row("9")}}
 	whole := []*Chunk{{Upto: end, Done: true}, {After: end, Done: true}}
 	for _, tt := range []struct {
 		name   string
 		change func(m *Manifest)
-		want   string // of each table: chunks, before, pending, left, whether the last one is cut
+		want   string // of each table: chunks, before, those to be written
 		err    string
 	}{
-		{"as it was", func(*Manifest) {}, "2 1 [0 1] 2 false; 2 2 [0 1] 2 true; 0 0 [] 0 false", ""},
-		{"another definition", func(m *Manifest) { m.Tables[0].Create.SHA256 = "x" }, "0 0 [] 0 false; 2 2 [0 1] 2 true; 0 0 [] 0 false", ""},
-		{"another shape", func(m *Manifest) { m.Tables[1].Shape.Columns = m.Tables[1].Shape.Columns[:1] }, "2 1 [0 1] 2 false; 0 0 [] 0 false; 0 0 [] 0 false", ""},
-		{"a table less", func(m *Manifest) { m.Tables = m.Tables[:1] }, "2 1 [0 1] 2 false; 0 0 [] 0 false; 0 0 [] 0 false", ""},
+		{"as it was", func(*Manifest) {}, "2 1 2; 2 2 2; 0 0 0", ""},
+		{"another definition", func(m *Manifest) { m.Tables[0].Create.SHA256 = "x" }, "0 0 0; 2 2 2; 0 0 0", ""},
+		{"another shape", func(m *Manifest) { m.Tables[1].Shape.Columns = m.Tables[1].Shape.Columns[:1] }, "2 1 2; 0 0 0; 0 0 0", ""},
+		{"a table less", func(m *Manifest) { m.Tables = m.Tables[:1] }, "2 1 2; 0 0 0; 0 0 0", ""},
 		{"other rows", func(m *Manifest) { m.Selection = "x" }, "", "it was of other rows"},
 		{"another source", func(m *Manifest) { m.Source = "x" }, "", "its rows came from x, not from "},
 	} {
 		before := &Manifest{ID: "before", Source: w.m.Source, Selection: w.m.Selection}
 		for i, t := range w.tables {
-			shape := *t.source
+			shape := *t.Source
 			before.Tables = append(before.Tables, &Table{Schema: t.out.Schema, Name: t.out.Name, Create: t.out.Create, Shape: &shape, Chunks: [][]*Chunk{open, whole, nil}[i]})
-			t.out.Chunks, t.before, t.pending, t.left, t.cut = nil, 0, nil, 0, false
+			t.out.Chunks, t.before, t.State.Chunks = nil, 0, nil
 		}
 		w.m.ID = "now"
 		tt.change(before)
@@ -286,7 +190,7 @@ func TestResumed(t *testing.T) {
 		}
 		var got []string
 		for _, t := range w.tables {
-			got = append(got, fmt.Sprint(len(t.out.Chunks), t.before, t.pending, t.left, t.cut))
+			got = append(got, fmt.Sprint(len(t.out.Chunks), t.before, len(t.State.Chunks)))
 		}
 		if text := strings.Join(got, "; "); text != tt.want || w.m.ID != "before" {
 			t.Errorf("%s: %s, want %s", tt.name, text, tt.want)

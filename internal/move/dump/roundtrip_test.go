@@ -1,11 +1,10 @@
-package dump
+package dump_test
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,14 +16,15 @@ import (
 	"github.com/thanos-io/objstore"
 	"github.com/thanos-io/objstore/providers/filesystem"
 
+	"github.com/taredb/tare/internal/move/dump"
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/throttle"
-	"github.com/taredb/tare/internal/retry"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/internal/testproxy"
 	"github.com/taredb/tare/internal/testrows"
+	"github.com/taredb/tare/move/copier"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/rowstream"
@@ -48,17 +48,48 @@ func newSource(t *testing.T) *source {
 	return s
 }
 
-// options dump all tables to a destination.
-func (s *source) options(to Destination) Options {
-	o := Options{From: s.d, To: to, Tuning: throttle.Tuning{Workers: 2, ChunkBytes: 5000}, Verify: true, Pacer: throttle.NewPacer(throttle.PacerOptions{}), Waits: &telemetry.Waits{Observe: func(telemetry.Event) {}}, Observe: func(telemetry.Event) {}, Selection: inventory.Selection{Schemas: []string{"f"}}}
+// An order is a dump to a destination.
+type order struct {
+	copier.Options
+	From *binlog.Direct
+	To   dump.Destination
+}
+
+// unclosed is a server that several dumps use.
+type unclosed struct{ *binlog.Direct }
+
+func (unclosed) Close() error { return nil }
+
+// options returns the options with the source and the patience of the destination.
+func (o order) options() copier.Options {
+	o.Options.From = func(context.Context) (binlog.Follower, error) { return unclosed{o.From}, nil }
+	o.Patience = cmp.Or(o.To.Patience, dump.DefaultPatience)
+	return o.Options
+}
+
+func (o order) write(ctx context.Context) (*dump.Report, error) {
+	return copier.Dump(ctx, o.options(), o.To)
+}
+
+// order dumps all tables to a destination.
+func (s *source) order(to dump.Destination) order {
+	o := order{From: s.d, To: to, Options: copier.Options{
+		Tuning: throttle.Tuning{Workers: 2, ChunkBytes: 5000}, Verify: true, Observe: func(telemetry.Event) {}, Selection: inventory.Selection{Schemas: []string{"f"}},
+	}}
 	for _, name := range []string{"a", "b", "e"} {
-		o.Tables = append(o.Tables, tabledef.Spec{Schema: "f", Name: name})
+		spec := tabledef.Spec{Schema: "f", Name: name}
+		spec.Defaults()
+		o.Tables = append(o.Tables, spec)
 	}
 	var err error
 	if o.Objects, err = inventory.Read(s.t.Context(), s.d, &o.Selection); err != nil {
 		s.t.Fatal(err)
 	}
 	return o
+}
+
+func memory() dump.Destination {
+	return dump.Destination{Bucket: objstore.NewInMemBucket(), Name: "memory", Patience: time.Second}
 }
 
 // rowsOf returns the rows of a table in a source, chunk by chunk.
@@ -94,9 +125,9 @@ func rowsOf(t *testing.T, from rowstream.Server, name string, bytes int64, o row
 }
 
 // same compares the rows of a dump with those of the server, and checks its manifest.
-func (s *source) same(to Destination) *Dump {
+func (s *source) same(to dump.Destination) *dump.Dump {
 	s.t.Helper()
-	d, err := Open(s.t.Context(), to)
+	d, err := dump.Open(s.t.Context(), to)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -110,29 +141,29 @@ func (s *source) same(to Destination) *Dump {
 	return d
 }
 
-func local(t *testing.T) Destination {
+func local(t *testing.T) dump.Destination {
 	t.Helper()
 	dir := t.TempDir()
 	b, err := filesystem.NewBucket(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Destination{Bucket: b, Name: "file://" + dir, Dir: dir, Patience: time.Second}
+	return dump.Destination{Bucket: b, Name: "file://" + dir, Dir: dir, Patience: time.Second}
 }
 
 // TestWriteAndRead writes a dump, and reads what it has as a source of a copy.
 func TestWriteAndRead(t *testing.T) {
 	s := newSource(t)
 	to := local(t)
-	o := s.options(to)
+	o := s.order(to)
 	var events []telemetry.Event
 	o.Workers, o.Observe = 1, func(e telemetry.Event) { events = append(events, e) }
-	planned, err := Plan(t.Context(), o)
-	if err != nil || len(planned) != 3 || len(planned[0].Chunks) != 0 {
+	planned, err := copier.PlanDump(t.Context(), o.options(), to)
+	if err != nil || len(planned) != 3 || planned[0].CopiedBefore != 0 || planned[0].Phase != "new" {
 		t.Errorf("planned %v, %v", planned, err)
 	}
 	events = nil
-	report, err := Write(t.Context(), o)
+	report, err := o.write(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,14 +199,14 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil || id != server+" dump "+m.ID || d.Addr() != to.Name {
 		t.Errorf("the identity is %q", id)
 	}
-	if _, err := os.Stat(filepath.Join(to.Dir, partialName)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(to.Dir, dump.PartialName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the manifest of the unfinished dump: %v", err)
 	}
 	inv, err := d.Inventory(&inventory.Selection{})
 	if err != nil || inv == nil || !slices.ContainsFunc(inv.Objects, func(x *inventory.Object) bool { return x.Name == "w" }) {
 		t.Errorf("the objects are %v, %v", inv, err)
 	}
-	if _, err := Write(t.Context(), o); err == nil || !strings.Contains(err.Error(), "was finished at") {
+	if _, err := o.write(t.Context()); err == nil || !strings.Contains(err.Error(), "was finished at") {
 		t.Errorf("a second dump: %v", err)
 	}
 
@@ -276,7 +307,7 @@ func TestWriteAndRead(t *testing.T) {
 		"CheckHeartbeat":  func() error { return d.CheckHeartbeat(ctx, binlog.Heartbeat{}) },
 		"DeleteHeartbeat": func() error { return d.DeleteHeartbeat(ctx, binlog.Heartbeat{}) },
 	} {
-		if err := log(); !errors.Is(err, ErrNoLog) {
+		if err := log(); !errors.Is(err, dump.ErrNoLog) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -289,7 +320,7 @@ func readErr(rows func(func(*rowstream.Batch, error) bool)) (err error) {
 }
 
 // interrupt writes a dump until some chunks are written.
-func (s *source) interrupt(o Options, chunks int64) {
+func (s *source) interrupt(o order, chunks int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
@@ -299,7 +330,7 @@ func (s *source) interrupt(o Options, chunks int64) {
 			cancel()
 		}
 	}
-	if _, err := Write(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := o.write(ctx); !errors.Is(err, context.Canceled) {
 		s.t.Fatalf("got %v", err)
 	}
 }
@@ -307,24 +338,24 @@ func (s *source) interrupt(o Options, chunks int64) {
 // TestResume resumes dumps whose rows, tables, options and directories have changed.
 func TestResume(t *testing.T) {
 	s := newSource(t)
-	s.run("rows have changed", func(t *testing.T, to Destination) {
-		s.interrupt(s.options(to), 5)
-		if _, err := Open(t.Context(), to); !errors.Is(err, ErrUnfinished) {
+	s.run("rows have changed", func(t *testing.T, to dump.Destination) {
+		s.interrupt(s.order(to), 5)
+		if _, err := dump.Open(t.Context(), to); !errors.Is(err, dump.ErrUnfinished) {
 			t.Errorf("opened: %v", err)
 		}
-		planned, err := Plan(t.Context(), s.options(to))
-		if err != nil || len(planned[0].Chunks) < 5 {
-			t.Errorf("%d chunks are there, %v", len(planned[0].Chunks), err)
+		planned, err := copier.PlanDump(t.Context(), s.order(to).options(), to)
+		if err != nil || planned[0].CopiedBefore != 5 || planned[0].Phase != "copying" {
+			t.Errorf("planned %+v, %v", planned, err)
 		}
 		testrows.Exec(t, s.c, "UPDATE a SET c = 'changed' WHERE id = 3")
 		var table telemetry.Event
-		o := s.options(to)
+		o := s.order(to)
 		o.Observe = func(e telemetry.Event) {
 			if e.Kind == telemetry.EventTable && e.Table == "f.a" {
 				table = e
 			}
 		}
-		report, err := Write(t.Context(), o)
+		report, err := o.write(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,13 +364,13 @@ func TestResume(t *testing.T) {
 		}
 		s.same(to)
 	})
-	s.run("another run's files are deleted", func(t *testing.T, to Destination) {
-		s.interrupt(s.options(to), 2)
+	s.run("another run's files are deleted", func(t *testing.T, to dump.Destination) {
+		s.interrupt(s.order(to), 2)
 		other := filepath.Join(to.Dir, "tables", "f.a", "00000000-other.zst")
 		if err := os.WriteFile(other, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Write(t.Context(), s.options(to)); err != nil {
+		if _, err := s.order(to).write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(other); !errors.Is(err, os.ErrNotExist) {
@@ -347,39 +378,39 @@ func TestResume(t *testing.T) {
 		}
 		s.same(to)
 	})
-	s.run("a table was altered", func(t *testing.T, to Destination) {
-		s.interrupt(s.options(to), 5)
+	s.run("a table was altered", func(t *testing.T, to dump.Destination) {
+		s.interrupt(s.order(to), 5)
 		testrows.Exec(t, s.c, "ALTER TABLE a ADD x INT FIRST")
 		defer testrows.Exec(t, s.c, "ALTER TABLE a DROP x")
-		report, err := Write(t.Context(), s.options(to))
+		report, err := s.order(to).write(t.Context())
 		if err != nil || report.Tables[0].Before != 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 		s.same(to)
 	})
-	s.run("an object is created meanwhile", func(t *testing.T, to Destination) {
-		o := s.options(to)
+	s.run("an object is created meanwhile", func(t *testing.T, to dump.Destination) {
+		o := s.order(to)
 		testrows.Exec(t, s.c, "CREATE VIEW later AS SELECT 2")
 		defer testrows.Exec(t, s.c, "DROP VIEW later")
-		if _, err := Write(t.Context(), o); err == nil || !strings.Contains(err.Error(), "objects have changed") {
+		if _, err := o.write(t.Context()); err == nil || !strings.Contains(err.Error(), "objects have changed") {
 			t.Errorf("got %v", err)
 		}
 	})
-	s.run("refused", func(t *testing.T, to Destination) {
-		s.interrupt(s.options(to), 1)
-		other := s.options(to)
+	s.run("refused", func(t *testing.T, to dump.Destination) {
+		s.interrupt(s.order(to), 1)
+		other := s.order(to)
 		other.Tables[0].Where = "id > 5"
-		if _, err := Write(t.Context(), other); err == nil || !strings.Contains(err.Error(), "it was of other rows") {
+		if _, err := other.write(t.Context()); err == nil || !strings.Contains(err.Error(), "it was of other rows") {
 			t.Errorf("other rows: %v", err)
 		}
 		other.Restart = true
-		report, err := Write(t.Context(), other)
+		report, err := other.write(t.Context())
 		if err != nil || report.Tables[0].Rows != 595 {
 			t.Errorf("restarted: %+v, %v", report, err)
 		}
 	})
 	for what, damage := range map[string]string{"": "there is a", "manifest.json": "choose another directory, or delete it", "manifest.partial.json": "option restart discards it"} {
-		s.run("in the way: "+what, func(t *testing.T, to Destination) {
+		s.run("in the way: "+what, func(t *testing.T, to dump.Destination) {
 			name := what
 			if name == "" {
 				name = "a"
@@ -387,72 +418,23 @@ func TestResume(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(to.Dir, name), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Write(t.Context(), s.options(to)); err == nil || !strings.Contains(err.Error(), damage) {
+			if _, err := s.order(to).write(t.Context()); err == nil || !strings.Contains(err.Error(), damage) {
 				t.Errorf("got %v", err)
 			}
-			if _, err := Open(t.Context(), to); err == nil {
+			if _, err := dump.Open(t.Context(), to); err == nil {
 				t.Error("opened")
 			}
-			o := s.options(to)
+			o := s.order(to)
 			o.Restart = true
-			if _, err := Write(t.Context(), o); (err == nil) != (name == "manifest.partial.json") {
+			if _, err := o.write(t.Context()); (err == nil) != (name == "manifest.partial.json") {
 				t.Errorf("restarted: %v", err)
 			}
 		})
 	}
 }
 
-func (s *source) run(name string, f func(t *testing.T, to Destination)) {
+func (s *source) run(name string, f func(t *testing.T, to dump.Destination)) {
 	s.t.Run(name, func(t *testing.T) { f(t, local(t)) })
-}
-
-// A brokenBucket fails at a call, and at those after it if it stays broken.
-type brokenBucket struct {
-	objstore.Bucket
-	at, calls int
-	stays     bool
-	half      bool // the failing upload writes half of the file, as that of a killed process
-}
-
-var errBroken = errors.New("the bucket is broken")
-
-func (b *brokenBucket) next() error {
-	if b.calls++; b.calls == b.at || b.stays && b.calls > b.at {
-		return retry.Final(errBroken)
-	}
-	return nil
-}
-
-func (b *brokenBucket) Upload(ctx context.Context, name string, r io.Reader, o ...objstore.ObjectUploadOption) error {
-	if err := b.next(); err != nil {
-		if b.half && b.calls == b.at {
-			text, readErr := io.ReadAll(r)
-			err = errors.Join(err, readErr, b.Bucket.Upload(ctx, name, bytes.NewReader(text[:len(text)/2]), o...))
-		}
-		return err
-	}
-	return b.Bucket.Upload(ctx, name, r, o...)
-}
-
-func (b *brokenBucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := b.next(); err != nil {
-		return nil, err
-	}
-	return b.Bucket.Get(ctx, name)
-}
-
-func (b *brokenBucket) Iter(ctx context.Context, dir string, f func(string) error, o ...objstore.IterOption) error {
-	if err := b.next(); err != nil {
-		return err
-	}
-	return b.Bucket.Iter(ctx, dir, f, o...)
-}
-
-func (b *brokenBucket) Delete(ctx context.Context, name string) error {
-	if err := b.next(); err != nil {
-		return err
-	}
-	return b.Bucket.Delete(ctx, name)
 }
 
 // TestWriteFaults has the server fail at each statement of a dump, and the bucket at each call, from then on: the dump fails with the cause,
@@ -465,32 +447,32 @@ func TestWriteFaults(t *testing.T) {
 		cfg := s.cfg
 		cfg.Addr, cfg.TLSMode = proxy.Addr, mysqlconn.TLSDisabled
 		through := testrows.Direct(t, cfg)
-		objects := s.options(*memory()).Objects
+		objects := s.order(memory()).Objects
 		proxy.EachFails(t, func() error {
-			o := s.options(*memory())
+			o := s.order(memory())
 			o.From, o.Workers, o.Objects, o.Tables = through, 1, objects, o.Tables[:1]
-			_, err := Write(t.Context(), o)
+			_, err := o.write(t.Context())
 			return err
 		}, "SELECT VERSION(), CONNECTION_ID(),", "SELECT `id` FROM `f`.`a` FORCE INDEX (`PRIMARY`) ORDER BY `id` DESC LIMIT 1") // of an estimate
 	})
 	t.Run("bucket", func(t *testing.T) {
 		for at := 1; ; at++ {
-			b := &brokenBucket{Bucket: objstore.NewInMemBucket(), at: at, stays: true}
-			o := s.options(Destination{Bucket: b, Name: "broken"})
+			b := &dump.BrokenBucket{Bucket: objstore.NewInMemBucket(), At: at, Stays: true}
+			o := s.order(dump.Destination{Bucket: b, Name: "broken"})
 			o.Workers = 1
-			_, err := Write(t.Context(), o)
-			if b.calls < at {
+			_, err := o.write(t.Context())
+			if b.Calls < at {
 				if err != nil {
 					t.Errorf("without a fault: %v", err)
 				}
-				t.Logf("%d calls", b.calls)
+				t.Logf("%d calls", b.Calls)
 				break
 			}
-			if !errors.Is(err, errBroken) {
+			if !errors.Is(err, dump.ErrBroken) {
 				t.Errorf("call %d fails: %v", at, err)
 			}
-			b.at, b.stays = 0, false
-			if _, err := Write(t.Context(), o); err != nil && !strings.Contains(err.Error(), "was finished") {
+			b.At, b.Stays = 0, false
+			if _, err := o.write(t.Context()); err != nil && !strings.Contains(err.Error(), "was finished") {
 				t.Errorf("call %d fails, repeated: %v", at, err)
 			}
 			s.same(o.To)
@@ -500,23 +482,23 @@ func TestWriteFaults(t *testing.T) {
 	t.Run("directory", func(t *testing.T) {
 		for at := 1; ; at++ {
 			to := local(t)
-			b := &brokenBucket{Bucket: to.Bucket, at: at, stays: true, half: true}
-			to.Bucket, to.Patience = b, DefaultPatience
-			o := s.options(to)
+			b := &dump.BrokenBucket{Bucket: to.Bucket, At: at, Stays: true, Half: true}
+			to.Bucket, to.Patience = b, dump.DefaultPatience
+			o := s.order(to)
 			o.Workers = 1
-			_, err := Write(t.Context(), o)
-			if b.calls < at {
+			_, err := o.write(t.Context())
+			if b.Calls < at {
 				if err != nil {
 					t.Errorf("without a fault: %v", err)
 				}
 				break
 			}
-			b.at, b.stays = 0, false
-			if _, err := Write(t.Context(), o); err != nil && !strings.Contains(err.Error(), "was finished") {
+			b.At, b.Stays = 0, false
+			if _, err := o.write(t.Context()); err != nil && !strings.Contains(err.Error(), "was finished") {
 				t.Errorf("call %d fails, repeated: %v", at, err)
 			}
 			s.same(to)
-			if left, err := filepath.Glob(filepath.Join(to.Dir, "*"+newSuffix)); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(filepath.Join(to.Dir, "*"+dump.NewSuffix)); err != nil || len(left) > 0 {
 				t.Errorf("call %d fails: %v are left, %v", at, left, err)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/taredb/tare/internal/move/inventory"
 	"github.com/taredb/tare/internal/move/tabledef"
-	"github.com/taredb/tare/internal/move/throttle"
 	"github.com/taredb/tare/internal/testrows"
 	"github.com/taredb/tare/mysql/rowstream"
 )
@@ -182,7 +181,7 @@ func TestOpens(t *testing.T) {
 // TestReport adds up what was dumped.
 func TestReport(t *testing.T) {
 	file := func(size int64) File { return File{Size: size} }
-	w := &writer{o: Options{Pacer: throttle.NewPacer(throttle.PacerOptions{})}, m: &Manifest{Snapshot: "how", Position: Position{File: "log", Offset: 4}}}
+	w := &Writer{m: &Manifest{Snapshot: "how", Position: Position{File: "log", Offset: 4}}}
 	for _, one := range []struct {
 		name   string
 		before int
@@ -190,7 +189,7 @@ func TestReport(t *testing.T) {
 	}{
 		{"a", 1, []*Chunk{{Rows: 2, Bytes: 30, Files: []File{file(7)}}, {Rows: 3, Bytes: 40, Files: []File{file(8), file(9)}}}}, {"b", 0, []*Chunk{{Files: []File{}}}}, {"c", 0, nil},
 	} {
-		w.tables = append(w.tables, &tableRun{spec: &tabledef.Spec{Schema: "s", Name: one.name}, out: &Table{Chunks: one.chunks}, before: one.before})
+		w.tables = append(w.tables, &tableRun{Table: &tabledef.Table{Spec: &tabledef.Spec{Schema: "s", Name: one.name}}, out: &Table{Chunks: one.chunks}, before: one.before})
 	}
 	r := w.report("sum")
 	want := []TableReport{{Source: "s.a", Rows: 5, Chunks: 2, Before: 1, Bytes: 70, Files: 3, Size: 24}, {Source: "s.b", Chunks: 1}, {Source: "s.c"}}

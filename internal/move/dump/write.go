@@ -37,13 +37,9 @@ type Options struct {
 	Objects   *inventory.Inventory
 	Selection inventory.Selection
 
-	throttle.Tuning
+	Workers int  // definitions that are read at a time
 	Verify  bool // the source sums up each chunk too, and the sums are compared
 	Restart bool // discard an unfinished dump
-
-	Pacer   *throttle.Pacer
-	Waits   *telemetry.Waits
-	Observe func(telemetry.Event)
 }
 
 // A Report is the result of a dump.
@@ -68,83 +64,34 @@ type TableReport struct {
 	Size   int64  `json:"size"` // of the files
 }
 
-// A writer is one run of a dump.
-type writer struct {
-	o    Options
-	m    *Manifest // its chunks are under mu
-	run  string
-	view rowstream.View
+// A Writer writes a dump in one run: Prepare, Begin, the chunks of all tables, Save, Finish. Package copier drives it, and reads the rows. Cut, Save,
+// Checkpoint and its Chunks may be used concurrently.
+type Writer struct {
+	o   Options
+	m   *Manifest // its chunks are under mu
+	run string
 
-	started time.Time // of reading rows
+	tables []*tableRun
 
-	mu      sync.Mutex
-	changed sync.Cond
-	tables  []*tableRun
-	err     error // the first error
-	rows    int64 // of this run
-	bytes   int64
-	saved   time.Time // start of the last checkpoint
-	pause   time.Duration
-	saving  bool
+	mu     sync.Mutex
+	saved  time.Time // start of the last checkpoint
+	pause  time.Duration
+	saving bool
 }
 
-// A tableRun is the progress of a table.
+// A tableRun is a table of a run.
 type tableRun struct {
-	spec   *tabledef.Spec
-	source *rowstream.Table
-	plan   *rowstream.Plan
+	*tabledef.Table
 	out    *Table
 	sums   [][]int // further lists of columns that are summed up
-
-	cutting bool
-	cut     bool  // the last chunk is cut
-	pending []int // chunks that are cut and not taken
-	left    int   // chunks that are cut and not finished
-	rows    int64
-	before  int
-	sizing  tabledef.Sizing
-
-	last     mysqlwire.TextRow // the last key; nil: unknown
-	estimate telemetry.Estimate
+	before int     // chunks of an interrupted run whose rows are not known to have changed
 }
 
-// Write writes a dump. If it fails or is stopped, calling it again with the same options resumes it: the rows are of a new snapshot then,
-// and chunks whose rows have not changed are not read again.
-func Write(ctx context.Context, o Options) (*Report, error) {
-	w, err := prepare(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.snapshot(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { _ = w.view.Close() }() // its transactions are read-only
-	if err := w.save(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.readRows(ctx); err != nil {
-		return nil, err
-	}
-	return w.finish(ctx)
-}
-
-// Plan runs the checks of Write, with the snapshot, and returns the tables of the dump, with the chunks of an interrupted run. It writes nothing.
-func Plan(ctx context.Context, o Options) ([]*Table, error) {
-	w, err := prepare(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.snapshot(ctx); err != nil {
-		return nil, err
-	}
-	return w.m.Tables, w.view.Close()
-}
-
-// prepare describes the tables, and reads the manifest of an interrupted run.
-func prepare(ctx context.Context, o Options) (*writer, error) {
+// Prepare describes the tables, and reads the manifest of an interrupted run, which this one resumes: chunks whose rows have not changed
+// are not read again. It writes nothing.
+func Prepare(ctx context.Context, o Options) (*Writer, error) {
 	o.Workers = cmp.Or(o.Workers, 1)
-	w := &writer{o: o, run: strings.ToLower(rand.Text()[:8])}
-	w.changed.L = &w.mu
+	w := &Writer{o: o, run: strings.ToLower(rand.Text()[:8])}
 	before, err := w.unfinished(ctx)
 	if err != nil {
 		return nil, err
@@ -172,9 +119,25 @@ func prepare(ctx context.Context, o Options) (*writer, error) {
 	return w, w.resume(before)
 }
 
+// Tables returns the tables, with the chunks of the interrupted run as not copied: whether their rows have changed is not known.
+func (w *Writer) Tables() []*tabledef.Table {
+	all := make([]*tabledef.Table, len(w.tables))
+	for i, t := range w.tables {
+		all[i] = t.Table
+	}
+	return all
+}
+
+// Before returns the number of chunks of a table that an interrupted run has written, whose rows are not known to have changed.
+func (w *Writer) Before(table int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tables[table].before
+}
+
 // unfinished returns the manifest of an interrupted run; nil: there is none, or it is discarded. A destination with anything else is an
 // error.
-func (w *writer) unfinished(ctx context.Context) (*Manifest, error) {
+func (w *Writer) unfinished(ctx context.Context) (*Manifest, error) {
 	to := &w.o.To
 	if err := to.noLinks(); err != nil {
 		return nil, err
@@ -222,7 +185,7 @@ func selectionText(o *Options) string {
 }
 
 // readVersion reads the version of the source, if it is a server that can be queried.
-func (w *writer) readVersion(ctx context.Context) error {
+func (w *Writer) readVersion(ctx context.Context) error {
 	q, ok := w.o.From.(session.Querier)
 	if !ok {
 		return nil
@@ -233,7 +196,7 @@ func (w *writer) readVersion(ctx context.Context) error {
 	})
 }
 
-func (w *writer) describe(ctx context.Context, spec *tabledef.Spec) (*tableRun, error) {
+func (w *Writer) describe(ctx context.Context, spec *tabledef.Spec) (*tableRun, error) {
 	source, err := w.o.From.Describe(ctx, spec.Schema, spec.Name)
 	if err != nil {
 		return nil, err
@@ -252,8 +215,9 @@ func (w *writer) describe(ctx context.Context, spec *tabledef.Spec) (*tableRun, 
 		Schema: spec.Schema, Name: spec.Name, Spec: spec.Text(), Shape: &shape,
 		Load: "LOAD DATA LOCAL INFILE '…' REPLACE INTO TABLE " + source.SQLName() + " " + rowstream.LoadFormat + " " + list + set,
 	}
-	out.Create.Name = out.dir() + "/schema.sql"
-	return &tableRun{spec: spec, source: source, plan: plan, out: out, sums: generatedSums(source)}, nil
+	out.Create = File{Name: out.dir() + "/schema.sql", SHA256: sumOf([]byte(definition(source)))} // the sum of the file once it is written
+	t := &tabledef.Table{Spec: spec, Source: source, Plan: plan, State: &tabledef.Recorded{Source: w.m.Source, Spec: out.Spec, Phase: tabledef.Copying}}
+	return &tableRun{Table: t, out: out, sums: generatedSums(source)}, nil
 }
 
 // generatedSums returns the lists of columns, with generated ones, that a copy compares: all of them, and the stored ones with the key.
@@ -275,7 +239,7 @@ func generatedSums(t *rowstream.Table) (all [][]int) {
 }
 
 // resume takes over the chunks of an interrupted run, except those of tables that were altered since.
-func (w *writer) resume(before *Manifest) error {
+func (w *Writer) resume(before *Manifest) error {
 	if before.Selection != w.m.Selection {
 		return fmt.Errorf("resume the dump to %s: it was of other rows:\n  then: %s\n  now:  %s\nrepeat its command to resume it, or use option restart", w.o.To.Name, before.Selection, w.m.Selection)
 	}
@@ -285,18 +249,16 @@ func (w *writer) resume(before *Manifest) error {
 	w.m.ID, w.m.Started = before.ID, before.Started
 	for _, t := range w.tables {
 		old := before.table(t.out.Schema, t.out.Name)
-		if old == nil || old.Create.SHA256 != sumOf([]byte(definition(t.source))) || !old.Shape.SameShape(t.source) {
+		if old == nil || old.Create.SHA256 != t.out.Create.SHA256 || !old.Shape.SameShape(t.Source) {
 			continue
 		}
 		t.out.Chunks = old.Chunks
 		for i, c := range old.Chunks {
-			t.cut = c.Upto == nil
-			t.pending = append(t.pending, i)
+			t.State.Chunks = append(t.State.Chunks, tabledef.RecordedChunk{Chunk: c.bounds(i)})
 			if c.Done {
 				t.before++
 			}
 		}
-		t.left = len(t.pending)
 	}
 	return nil
 }
@@ -306,37 +268,21 @@ func definition(t *rowstream.Table) string {
 	return strings.Replace(t.Create, fmt.Sprintf(" AUTO_INCREMENT=%d", createtable.AutoIncrement(t.Create)), "", 1)
 }
 
-// snapshotLimit bounds the time to take the snapshot, including all waits.
-const snapshotLimit = 5 * time.Minute
-
-// snapshot takes the snapshot of the source, and records its position.
-func (w *writer) snapshot(ctx context.Context) (err error) {
-	defer w.o.Waits.Begin("a consistent snapshot of the source", "locks and transactions of others there", snapshotLimit)()
-	limited, cancel := context.WithTimeoutCause(ctx, snapshotLimit, fmt.Errorf("take a consistent snapshot: it took longer than %v", snapshotLimit))
-	defer cancel()
-	all := make([]*rowstream.Table, len(w.tables))
-	for i, t := range w.tables {
-		all[i] = t.source
-		t.out.Create.SHA256 = sumOf([]byte(definition(t.source))) // in the manifest of an unfinished dump
-	}
-	if w.view, err = w.o.From.Snapshot(limited, w.o.Workers, all); err != nil {
+// Begin records the snapshot of the source that rows are read in, and has the source check the conditions. It writes nothing.
+func (w *Writer) Begin(ctx context.Context, snapshot rowstream.View) error {
+	w.m.Snapshot = snapshot.How()
+	if err := w.readPosition(ctx, snapshot); err != nil {
 		return err
 	}
-	if err = w.readPosition(ctx); err == nil {
-		err = w.checkConditions(ctx)
-	}
-	if err != nil {
-		_ = w.view.Close()
-		return err
-	}
-	w.m.Snapshot = w.view.How()
-	w.o.Observe(telemetry.Event{Kind: telemetry.EventSnapshot, Text: strings.TrimSpace(w.view.How() + " " + w.m.Position.String())})
-	return nil
+	return w.checkConditions(ctx, snapshot.Reader(0))
 }
 
+// Position returns the position of the source's binary log at the snapshot.
+func (w *Writer) Position() string { return w.m.Position.String() }
+
 // readPosition parses the position of the snapshot, and has MariaDB find the GTIDs for it.
-func (w *writer) readPosition(ctx context.Context) error {
-	p, err := binlog.ParsePosition(w.view.Position())
+func (w *Writer) readPosition(ctx context.Context, snapshot rowstream.View) error {
+	p, err := binlog.ParsePosition(snapshot.Position())
 	if err != nil {
 		return err
 	}
@@ -356,23 +302,23 @@ func (w *writer) readPosition(ctx context.Context) error {
 }
 
 // checkConditions has the source parse the conditions.
-func (w *writer) checkConditions(ctx context.Context) error {
+func (w *Writer) checkConditions(ctx context.Context, reader rowstream.Reader) error {
 	for _, t := range w.tables {
-		if t.spec.Where == "" {
+		if t.Spec.Where == "" {
 			continue
 		}
-		none := rowstream.ReadOptions{Where: "(" + t.spec.Where + ") AND FALSE", Plan: t.plan}
-		for _, err := range w.view.Reader(0).Read(ctx, t.source, rowstream.Chunk{}, none) {
+		none := rowstream.ReadOptions{Where: "(" + t.Spec.Where + ") AND FALSE", Plan: t.Plan}
+		for _, err := range reader.Read(ctx, t.Source, rowstream.Chunk{}, none) {
 			if err != nil {
-				return fmt.Errorf("check the condition %q of %s: %w", t.spec.Where, t.spec.Source(), err)
+				return fmt.Errorf("check the condition %q of %s: %w", t.Spec.Where, t.Spec.Source(), err)
 			}
 		}
 	}
 	return nil
 }
 
-// finish compares the definitions with those before, and writes the manifest.
-func (w *writer) finish(ctx context.Context) (*Report, error) {
+// Finish compares the definitions with those before, and writes the manifest. All rows were written, and saved.
+func (w *Writer) Finish(ctx context.Context) (*Report, error) {
 	if err := w.sameObjects(ctx); err != nil {
 		return nil, err
 	}
@@ -401,7 +347,7 @@ func (w *writer) finish(ctx context.Context) (*Report, error) {
 }
 
 // alone fails if another run has written to the destination.
-func (w *writer) alone(ctx context.Context) error {
+func (w *Writer) alone(ctx context.Context) error {
 	done, err := w.o.To.manifest(ctx, manifestName)
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
@@ -414,7 +360,7 @@ func (w *writer) alone(ctx context.Context) error {
 }
 
 // sameObjects fails if the objects of the schemas have changed since they were listed, and reads the next values of sequences.
-func (w *writer) sameObjects(ctx context.Context) error {
+func (w *Writer) sameObjects(ctx context.Context) error {
 	q, ok := w.o.From.(session.Querier)
 	if w.o.Objects == nil || !ok {
 		return nil
@@ -431,30 +377,27 @@ func (w *writer) sameObjects(ctx context.Context) error {
 
 // writeDefinitions writes the definitions of the tables, which must be those from before the snapshot: then they are those of the snapshot. Only
 // the counters are newer.
-func (w *writer) writeDefinitions(ctx context.Context) error {
+func (w *Writer) writeDefinitions(ctx context.Context) error {
 	return parallel.ForEach(ctx, w.o.Workers, w.tables, func(ctx context.Context, t *tableRun) error {
-		now, err := w.o.From.Describe(ctx, t.spec.Schema, t.spec.Name)
+		now, err := w.o.From.Describe(ctx, t.Spec.Schema, t.Spec.Name)
 		if err != nil {
 			return err
 		}
-		if definition(now) != definition(t.source) || !slices.Equal(now.Columns, t.source.Columns) {
-			return fmt.Errorf("table %s was altered while its rows were dumped: run the same command again, which reads them again", t.spec.Source())
+		if definition(now) != definition(t.Source) || !slices.Equal(now.Columns, t.Source.Columns) {
+			return fmt.Errorf("table %s was altered while its rows were dumped: run the same command again, which reads them again", t.Spec.Source())
 		}
 		t.out.Create, err = w.o.To.put(ctx, t.out.Create.Name, []byte(now.Create+createEnd))
 		return err
 	})
 }
 
-func (w *writer) report(sum string) *Report {
+func (w *Writer) report(sum string) *Report {
 	r := &Report{Snapshot: w.m.Snapshot, Position: w.m.Position.String(), Manifest: sum, Tables: []TableReport{}, NotCopied: []telemetry.NotCopied{}}
-	if s := w.o.Pacer.Status(); len(s.Limits) > 0 {
-		r.Throttle = &s
-	}
 	if w.o.Objects != nil {
 		r.NotCopied = append(r.NotCopied, w.o.Objects.NotCopied()...)
 	}
 	for _, t := range w.tables {
-		one := TableReport{Source: t.spec.Source(), Chunks: len(t.out.Chunks), Before: t.before}
+		one := TableReport{Source: t.Spec.Source(), Chunks: len(t.out.Chunks), Before: t.before}
 		for _, c := range t.out.Chunks {
 			one.Rows, one.Bytes, one.Files = one.Rows+c.Rows, one.Bytes+c.Bytes, one.Files+len(c.Files)
 			for _, f := range c.Files {
