@@ -140,7 +140,7 @@ race-parser: ## test what depends on the SQL parser and shares memory with the r
 lint: $(LINT) $(ACTIONLINT) ## run the linters of .golangci.yml; vet for other platforms; check workflows and manifests
 	$(LINT) run $(PACKAGES)
 	GOOS=darwin go vet ./...
-	GOARCH=arm64 go vet ./gateway/... ./internal/gateway/... ./internal/netloop/...
+	GOARCH=arm64 go vet ./gateway/... ./internal/gateway/... $(ARM64)
 	$(ACTIONLINT)
 	go test -C e2e ./manifests
 	go test -run '^Test(Kubernetes|Compose|ImagesArePinned|ActionsArePinned)$$' ./cmd/tare

@@ -179,13 +179,13 @@ python() {
 		python3 -c "import ensurepip" 2>/dev/null || .ci/packages python3-venv
 		python3 -m venv "$TOOLS/python"
 	}
-	"$TOOLS/python/bin/pip" install -q "$@" >&2
+	"$TOOLS/python/bin/python3" -m pip install -q "$@" >&2
 }
 # Unpacks a source archive of a Python package.
 sdist() {
 	python --upgrade setuptools wheel
 	rm -rf "$SUITE.sdist"
-	"$TOOLS/python/bin/pip" download -q --no-deps --no-build-isolation --no-binary :all: -d "$SUITE.sdist" "$1" >&2
+	"$TOOLS/python/bin/python3" -m pip download -q --no-deps --no-build-isolation --no-binary :all: -d "$SUITE.sdist" "$1" >&2
 	mkdir "$SUITE.new"
 	tar -xf "$SUITE.sdist"/* -C "$SUITE.new" --strip-components=1
 	rm -rf "$SUITE.sdist"

@@ -156,25 +156,6 @@ func traceFaulty(t *testing.T, r faultyRun, at testdir.FileCall, fault testdir.F
 	return string(b), calls
 }
 
-func countCalls(t *testing.T, o Options, n int) {
-	t.Helper()
-	table := mustOpen(t, o)
-	for range n {
-		table.Observe(teststmt.Record(1, time.Millisecond))
-	}
-	if err := table.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func calledOf(t *testing.T, table *Table) (calls uint64) {
-	t.Helper()
-	if err := table.Each(func(s *Sample) error { calls += s.Counts[Calls]; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return calls
-}
-
 func mkdir(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Mkdir(path, 0o700); err != nil {

@@ -42,3 +42,24 @@ func TestObserveThenCollect(t *testing.T) {
 	t.Log(table.Stats(), entryBytes, totalsBytes)
 	_ = table.Close()
 }
+
+// countCalls opens a table, counts n calls of one statement and closes it.
+func countCalls(t *testing.T, o Options, n int) {
+	t.Helper()
+	table := mustOpen(t, o)
+	for range n {
+		table.Observe(teststmt.Record(1, time.Millisecond))
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// calledOf returns the calls of all statements.
+func calledOf(t *testing.T, table *Table) (calls uint64) {
+	t.Helper()
+	if err := table.Each(func(s *Sample) error { calls += s.Counts[Calls]; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
