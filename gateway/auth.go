@@ -25,6 +25,7 @@ type authentication struct {
 	*login
 	plugin      string // of the backend
 	method      string // by which the client responds
+	mechanism   bool   // of SASL, which sends no password
 	changesUser bool   // for COM_CHANGE_USER
 
 	pending   bool // the backend waits for a client packet
@@ -278,6 +279,9 @@ func (a *authentication) startMethod(plugin string, challenge []byte) error {
 	}
 	a.plugin, a.method, a.scramble, a.password = plugin, plugin, nil, nil
 	a.salt = append(a.salt[:0], bytes.TrimSuffix(challenge, []byte{0})...)
+	if a.mechanism = plugin == pluginSASL && provesSASL(a.salt); a.mechanism {
+		return nil
+	}
 	return a.checkClearMethod(plugin, a.backend.IsTLS())
 }
 
@@ -291,6 +295,10 @@ func (a *authentication) checkMore(p []byte) error {
 	case pluginSHA2:
 		if a.plugin == pluginSHA2 && len(p) > 1 && p[0] == mysqlwire.MarkAuthMore &&
 			(p[1] == mysqlwire.SHA2FullAuth || p[1] == mysqlwire.SHA2FastOK && len(p) == 2) {
+			return nil
+		}
+	case pluginSASL: // its steps depend on the mechanism
+		if a.mechanism {
 			return nil
 		}
 	case "", mysqlconn.PluginNative, oldPassword, "client_ed25519": // the response is the only one
@@ -488,8 +496,20 @@ func (a *authentication) rsaToClear(p []byte) error {
 func provesWithoutSecret(plugin string) bool {
 	switch plugin {
 	case "", "mysql_native_password", pluginSHA2, "client_ed25519", mysqlconn.PluginParsec,
-		"auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client",
+		"auth_gssapi_client", "authentication_kerberos_client", pluginSASL,
 		"authentication_fido_client", "authentication_webauthn_client":
+		return true
+	}
+	return false
+}
+
+// pluginSASL is the method of LDAP accounts whose mechanism the backend names. That of PLAIN sends the password.
+const pluginSASL = "authentication_ldap_sasl_client"
+
+// provesSASL reports whether the client of a mechanism sends only responses to challenges.
+func provesSASL(mechanism []byte) bool {
+	switch string(mechanism) {
+	case "SCRAM-SHA-1", "SCRAM-SHA-256", "GSSAPI":
 		return true
 	}
 	return false
@@ -500,7 +520,7 @@ func provesWithoutSecret(plugin string) bool {
 func (l *login) checkClearMethod(plugin string, onTLS bool) error {
 	secure := l.clientSecure()
 	switch {
-	case secure == onTLS || provesWithoutSecret(plugin):
+	case secure == onTLS || provesWithoutSecret(plugin) && plugin != pluginSASL:
 		return nil
 	case !secure:
 		return l.refuse(&clientError{errno: mysqlwire.ErrnoSecureTransport, msg: fmt.Sprintf(

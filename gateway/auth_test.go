@@ -313,6 +313,9 @@ func (c *obedient) obey(t *testing.T) error {
 		if bytes.HasPrefix(p, []byte("\xfecaching_sha2_password\x00")) {
 			response = []byte("a scramble of thirty-two bytes..")
 		}
+		if bytes.Contains(p, []byte("_sasl_client\x00SCRAM-")) {
+			response = []byte("n,,n=app,r=nonce")
+		}
 		must(t, c.WriteMessage(response))
 	}
 }
@@ -366,6 +369,11 @@ func TestClearPasswords(t *testing.T) {
 		}, ""},
 		{"full authentication by another method", "mysql_native_password", []byte("scramble of 20 bytes"), [][]byte{{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}}, ""},
 		{"full authentication before a method", "client_ed25519", nil, [][]byte{{mysqlwire.MarkAuthMore, mysqlwire.SHA2FullAuth}}, ""},
+		{"switch to SASL's PLAIN", "mysql_native_password", nil, [][]byte{saslSwitch("PLAIN"), {mysqlwire.MarkAuthMore, 'n', 'o'}}, "authentication_ldap_sasl_client"},
+		{"switch to SASL's LOGIN", "mysql_native_password", nil, [][]byte{saslSwitch("LOGIN")}, "authentication_ldap_sasl_client"},
+		{"SASL's PLAIN by the client's choice", "authentication_ldap_sasl_client", nil, [][]byte{[]byte("\x01PLAIN")}, ""},
+		{"SASL in the login", "authentication_ldap_sasl_client", []byte(secret), nil, "authentication_ldap_sasl_client"},
+		{"SASL's SCRAM, then PLAIN", "mysql_native_password", nil, [][]byte{saslSwitch("SCRAM-SHA-1\x00"), saslSwitch("PLAIN\x00")}, "authentication_ldap_sasl_client"},
 		{"a request to a method in clear", "mysql_clear_password", nil, [][]byte{{mysqlwire.MarkAuthMore, 'n', 'o'}}, "mysql_clear_password"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
