@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,7 @@ func (s *service) controlAt(addr string) mysqlconn.Config {
 // newKiller returns a function that kills a connection on a server, or its statement, through the control account. A
 // connection that no longer exists is not an error.
 func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(addr string, connectionID uint32) error {
+	seen := &identities{last: make(map[string]string), several: make(map[string]bool)}
 	return func(addr string, id uint32) error {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
@@ -70,6 +72,9 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 		conn, err := session.OpenBare(ctx, cfg)
 		if err == nil {
 			if err = checkServer(ctx, conn, cfg, addr); err == nil {
+				err = seen.check(ctx, conn, cfg, addr)
+			}
+			if err == nil {
 				_, err = conn.Exec(ctx, fmt.Sprintf("KILL %s %d", what, id))
 			}
 			err = errors.Join(err, conn.Close())
@@ -82,6 +87,41 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 		}
 		return nil
 	}
+}
+
+// identities are the servers that connections to addresses have reached. Behind one address may be several: a KILL at
+// another one than a session's ends a connection of the same number, of an innocent client.
+type identities struct {
+	mu      sync.Mutex
+	last    map[string]string // by address
+	several map[string]bool   // addresses whose connections reach several servers at one time
+}
+
+// check returns an error if the address of sessions leads to several servers, or to another server than at the KILL before.
+// It connects a second time. Servers without an identity pass.
+func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysqlconn.Config, addr string) error {
+	identity, err := session.ServerIdentity(ctx, conn)
+	if err != nil {
+		return nil //nolint:nilerr // servers of other vendors
+	}
+	cfg.Addr = addr
+	other := identity
+	if again, err := session.OpenBare(ctx, cfg); err == nil { // an account of an administrative port cannot log in there
+		if other, err = session.ServerIdentity(ctx, again); err != nil {
+			other = identity
+		}
+		_ = again.Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.several[addr] = s.several[addr] || other != identity; s.several[addr] {
+		return fmt.Errorf("%s leads to several servers, of which the session may use another one", addr)
+	}
+	before := s.last[addr]
+	if s.last[addr] = identity; before != "" && before != identity {
+		return fmt.Errorf("%s leads to another server than before, and the session may use that one", addr)
+	}
+	return nil
 }
 
 // checkServer returns an error if the control account is at another server than addr, whose connections it is to kill: that
