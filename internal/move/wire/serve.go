@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/taredb/tare/internal/mysql/rowpb"
-	"github.com/taredb/tare/internal/vtcodec"
 	"github.com/taredb/tare/mysql/rowstream"
 	"github.com/taredb/tare/querylog"
 )
@@ -109,7 +108,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 // NewServer returns a gRPC server for the service and gRPC's health service, with additional options.
 func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
 	own := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(vtcodec.Codec{}),
+		grpc.ForceServerCodecV2(requestCodec{}),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.WriteBufferSize(wireBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
