@@ -79,6 +79,7 @@ func FuzzStateChanges(f *testing.F) {
 func FuzzAttributes(f *testing.F) {
 	f.Add(AppendAttribute(nil, "_client_name", "tare"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		var again []byte
 		it := Attributes(raw)
 		for it.Next() {
@@ -105,6 +106,7 @@ func FuzzQueryAttributes(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		sql, err := Query(payload, CapQueryAttributes)
 		if err != nil {
 			return

@@ -3,6 +3,8 @@ package sqldigest
 import (
 	"bytes"
 	"testing"
+
+	"github.com/taredb/tare/internal/alloctest"
 )
 
 func seeds() []string {
@@ -57,6 +59,7 @@ func sumOf(d *Digester) (Digest, string, string) {
 func FuzzDigest(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, sql []byte, mode uint8, n uint16) {
+		defer alloctest.Bounded(t, 64<<20)()
 		m := Mode(mode & 31)
 		if m&anyCharset == 0 && mode&32 != 0 {
 			m = m.WithCharset(CharsetNamed([]byte([...]string{"latin1", "utf8mb4", "cp866", "euckr"}[n%4])))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -185,6 +186,7 @@ func FuzzOutside(f *testing.F) {
 		f.Add(s, uint8(0))
 	}
 	f.Fuzz(func(t *testing.T, text string, modes uint8) {
+		defer alloctest.Bounded(t, 64<<20)()
 		names := []string{"NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "PIPES_AS_CONCAT", "IGNORE_SPACE"}
 		mode := sqldigest.Mode(0).WithSQLMode([]byte(strings.Join(names[:modes%5], ",")))
 		changed := 0

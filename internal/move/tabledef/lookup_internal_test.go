@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
@@ -23,6 +24,7 @@ func FuzzLookupRecord(f *testing.F) {
 	f.Add([]byte{0x80})
 	f.Add([]byte{2, 3, 'a'})
 	f.Fuzz(func(t *testing.T, recorded []byte) {
+		defer alloctest.Bounded(t, 16<<20)()
 		err := l.Extends(recorded)
 		if bytes.Equal(recorded, whole) && err != nil {
 			t.Fatalf("the record of the loaded values is refused: %v", err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysql/sqldigest"
 	"github.com/taredb/tare/sizegen/heapsize"
 )
@@ -28,6 +29,7 @@ func FuzzPlan(f *testing.F) {
 		Rule{Name: "ro", Action: ActionReadOnly, Tables: []string{"shop.*"}, Types: []Type{TypeDelete, TypeMulti}},
 	)
 	f.Fuzz(func(t *testing.T, sql []byte, mode uint8, complete bool) {
+		defer alloctest.Bounded(t, 64<<20)()
 		var d sqldigest.Digester
 		m := sqldigest.Mode(mode & 3)
 		st := Statement{SQL: sql, Complete: complete, Schema: []byte("shop"), User: []byte("a"), Mode: m}

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 
+	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/internal/history/stmtstats"
 	"github.com/taredb/tare/internal/testseed"
 )
@@ -242,6 +243,7 @@ func FuzzModel(f *testing.F) {
 	f.Add([]byte("\r???"), uint8(200), uint8(3), uint8(2), strings.Repeat("長", 500))
 	names := map[byte]string{'\r': "enter", 0x1b: "esc", 8: "backspace", 1: "home", 5: "end", 2: "pgup", 6: "pgdown", 21: "ctrl+u", 14: "down", 16: "up"}
 	f.Fuzz(func(t *testing.T, keys []byte, width, height, rows uint8, text string) {
+		defer alloctest.Bounded(t, 256<<20)()
 		m := NewModel(ModelOptions{Host: "h", Every: time.Second, Window: time.Minute, By: ByLoad})
 		var h History
 		began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
