@@ -224,7 +224,7 @@ func addDocument[T any](t *testing.T, where string, node *yaml.Node, all map[str
 }
 
 // TestKubernetes checks the manifests: the objects, keys and ports that they refer to, the options of Tare's commands, and the
-// paths of probes. Each workload has a budget, and each of Tare's that has a service a network policy.
+// paths of probes. Each workload has a budget, and each that has a service a network policy.
 func TestKubernetes(t *testing.T) {
 	k := readManifests(t)
 	for name, w := range k.workloads {
@@ -242,7 +242,7 @@ func TestKubernetes(t *testing.T) {
 		if _, ok := k.budgets[name]; !ok {
 			t.Errorf("%s has no budget", name)
 		}
-		if _, ok := k.services[name]; ok && strings.HasPrefix(name, "tare-") && !k.policies[name] {
+		if _, ok := k.services[name]; ok && !k.policies[name] {
 			t.Errorf("%s has no network policy", name)
 		}
 	}
@@ -257,6 +257,7 @@ func TestKubernetes(t *testing.T) {
 				t.Errorf("service %s: the pods have no port %s", name, p.TargetPort)
 			}
 		}
+		checkHostNames(t, name, w)
 	}
 	for name, b := range k.budgets {
 		if k.selected(b.Spec.Selector.MatchLabels) == nil || b.Spec.MaxUnavailable != 1 {
@@ -275,6 +276,28 @@ func (k *kubeCluster) selected(selector map[string]string) *kubeWorkload {
 		}
 	}
 	return nil
+}
+
+// checkHostNames expects that Tare's HTTP server accepts each name of its service: those in other namespaces too, where monitoring is.
+func checkHostNames(t *testing.T, service string, w *kubeWorkload) {
+	t.Helper()
+	for _, c := range w.Spec.Template.Spec.Containers {
+		if !strings.HasPrefix(c.Image, "registry.example/tare:") {
+			continue
+		}
+		var hosts []string
+		for _, a := range c.Args {
+			if names, ok := strings.CutPrefix(a, "--http-allowed-hosts="); ok {
+				hosts = strings.Split(names, ",")
+			}
+		}
+		name := service
+		for _, domain := range []string{"", "." + kubeNamespace, ".svc", ".cluster.local"} {
+			if name += domain; !slices.Contains(hosts, name) {
+				t.Errorf("service %s: requests for the host %s are refused", service, name)
+			}
+		}
+	}
 }
 
 func containerPort(w *kubeWorkload, name string) int {

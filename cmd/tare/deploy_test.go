@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -376,6 +378,72 @@ func TestActionsArePinned(t *testing.T) {
 	}
 	if found < 4 {
 		t.Errorf("%d actions were found", found)
+	}
+}
+
+// TestDependabot requires updates of each file with pinned images, by the ecosystem that reads it, and of each module.
+func TestDependabot(t *testing.T) {
+	text, err := os.ReadFile("../../.github/dependabot.yml")
+	must(t, err)
+	var file struct {
+		Updates []struct {
+			Ecosystem   string `yaml:"package-ecosystem"`
+			Directory   string
+			Directories []string
+		}
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	updated := func(ecosystem, name string) bool {
+		for _, u := range file.Updates {
+			for _, pattern := range append(u.Directories, u.Directory) {
+				if ok, err := path.Match(pattern, path.Join("/", path.Dir(name))); u.Ecosystem == ecosystem && ok && err == nil {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	found := 0
+	must(t, filepath.WalkDir("../..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name := entry.Name(); name == ".tools" || name == ".git" || name == "bin" || name == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		name, err := filepath.Rel("../..", file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		var want, dependency string
+		switch base := path.Base(name); {
+		case base == "go.mod":
+			want, dependency = "gomod", "\nrequire "
+		case base == "Dockerfile":
+			want, dependency = "docker", "\nFROM "
+		case base == "compose.yaml":
+			want, dependency = "docker-compose", "image: "
+		case path.Ext(base) == ".yaml":
+			want, dependency = "docker", "@sha256:"
+		default:
+			return nil
+		}
+		content, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(content, []byte(dependency)) {
+			return err
+		}
+		found++
+		if !updated(want, name) {
+			t.Errorf("%s has no updates for %s", want, name)
+		}
+		return nil
+	}))
+	if found < 8 {
+		t.Errorf("%d files were found", found)
 	}
 }
 

@@ -109,6 +109,71 @@ func TestUnitUser(t *testing.T) {
 	must(t, cmd.Wait())
 }
 
+// TestUnitHeaders checks that the files that the headers of units install are in a release's archive.
+func TestUnitHeaders(t *testing.T) {
+	install := regexp.MustCompile(`(?m)^# +install (?:-\S+ (?:[a-z0-9]+ )?)*(\S+) (\S+)$`)
+	for _, unit := range []string{"tare.service", "tare-store@.service"} {
+		text, err := os.ReadFile(filepath.Join("../../deploy/systemd", unit))
+		must(t, err)
+		found := 0
+		for _, m := range install.FindAllSubmatch(text, -1) {
+			source := string(m[1])
+			found++
+			switch {
+			case source == "tare", source == "tare.yaml", source == "accounts.yaml": // the program, the sample, a file of the operator
+			case strings.HasPrefix(source, "deploy/"): // copied by releasedocs
+				if _, err := os.Stat(filepath.Join("../..", source)); err != nil {
+					t.Errorf("%s: %v", unit, err)
+				}
+			default:
+				t.Errorf("%s: an archive has no %s", unit, source)
+			}
+		}
+		if found < 4 {
+			t.Errorf("%s: %d files are installed", unit, found)
+		}
+	}
+}
+
+// TestUnitCalls checks that the filter of the unit allows each system call that Tare makes beside those of Go's runtime.
+func TestUnitCalls(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze on this machine")
+	}
+	text, err := os.ReadFile("../../deploy/systemd/tare.service")
+	must(t, err)
+	var expand func(name string, visit func(string))
+	expand = func(name string, visit func(string)) {
+		if !strings.HasPrefix(name, "@") {
+			visit(name)
+			return
+		}
+		out, err := exec.Command(analyze, "syscall-filter", name).Output()
+		must(t, err)
+		for line := range strings.Lines(string(out)) {
+			if line = strings.TrimSpace(line); line != name && line != "" && !strings.HasPrefix(line, "#") {
+				expand(line, visit)
+			}
+		}
+	}
+	allowed := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^SystemCallFilter=(~?)(.*)$`).FindAllSubmatch(text, -1) {
+		for _, name := range strings.Fields(string(m[2])) {
+			expand(name, func(call string) { allowed[call] = len(m[1]) == 0 })
+		}
+	}
+	// lowpriority, netloop, slab, localstate and the files that are mapped.
+	for _, call := range []string{"setpriority", "eventfd2", "epoll_create1", "epoll_ctl", "mmap", "mprotect", "munmap", "flock", "fallocate", "fstatfs", "statfs"} {
+		if !allowed[call] {
+			t.Errorf("the unit does not allow %s", call)
+		}
+	}
+	if allowed["chroot"] || allowed["setrlimit"] || allowed["ptrace"] {
+		t.Error("the filter allows more than it says")
+	}
+}
+
 // TestSysusers has systemd create the unit's user in an empty root.
 func TestSysusers(t *testing.T) {
 	sysusers, err := exec.LookPath("systemd-sysusers")
