@@ -393,6 +393,7 @@ func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload,
 		options := config.NewServe()
 		loadArgs(t, name, options, c.Args[1:], nil)
 		ports["mysql"], ports["http"], drain = options.Listen, options.HTTP, options.DrainTimeout
+		checkMemory(t, name, c, options)
 		if !slices.Contains([]string{"", "Always"}, c.RestartPolicy) || c.RestartPolicy != "" != (w.Metadata.Name == "shop") {
 			t.Errorf("%s: restartPolicy %q", name, c.RestartPolicy)
 		}
@@ -414,6 +415,27 @@ func (k *kubeCluster) checkContainer(t *testing.T, name string, w *kubeWorkload,
 	if drain >= grace {
 		t.Errorf("%s: pods are killed within --drain-timeout", name)
 	}
+}
+
+// checkMemory compares the limits of a gateway's container with the formula of docs/operate/sizing.md, with TLS on both legs.
+func checkMemory(t *testing.T, name string, c *kubeContainer, options *config.Serve) {
+	t.Helper()
+	connections := float64(options.Gateway.MaxConnections)
+	heap := 5 + float64(options.PlanCacheBytes+options.CallSampleBytes)/(1<<20) + float64(options.Log.Options.RingBytes)/(1<<20) + (16+2*51)*connections/1024
+	rss := 32 + 1.5*heap + 6*connections/1024
+	limit, err := strconv.ParseFloat(strings.TrimSuffix(c.Resources.Limits["memory"], "Mi"), 64)
+	if err != nil || limit < rss {
+		t.Errorf("%s: the memory limit is %s, the gateway may take %.0f MiB (%v)", name, c.Resources.Limits["memory"], rss, err)
+	}
+	for _, e := range c.Env {
+		if e.Name == "GOMEMLIMIT" {
+			if soft, err := strconv.ParseFloat(strings.TrimSuffix(e.Value, "MiB"), 64); err != nil || soft > 0.9*limit || soft < heap {
+				t.Errorf("%s: GOMEMLIMIT is %s with a limit of %.0f MiB and a heap of %.0f MiB (%v)", name, e.Value, limit, heap, err)
+			}
+			return
+		}
+	}
+	t.Errorf("%s: GOMEMLIMIT is missing", name)
 }
 
 // checkStore checks an instance of tare store: its shard, ports and times.

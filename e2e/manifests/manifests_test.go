@@ -78,7 +78,7 @@ func TestKubernetesTypes(t *testing.T) {
 			found[o.GetObjectKind().GroupVersionKind().Kind]++
 		}
 	}
-	if found["StatefulSet"] != 1 || found["Deployment"] != 4 || found["Service"] < 4 || found["Secret"] < 4 || found["PodDisruptionBudget"] != 5 || found["NetworkPolicy"] != 3 {
+	if found["StatefulSet"] != 1 || found["Deployment"] != 4 || found["Service"] < 4 || found["Secret"] < 4 || found["PodDisruptionBudget"] != 5 || found["NetworkPolicy"] != 4 {
 		t.Errorf("objects: %v", found)
 	}
 }
