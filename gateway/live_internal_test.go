@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,7 +23,15 @@ func TestLiveRecent(t *testing.T) {
 	if l := now(1); l.RecentP99 != 0 || l.P99 != 0 {
 		t.Errorf("without statements: %+v", l)
 	}
+	if text, err := json.Marshal(now(1)); err != nil || strings.Contains(string(text), "_us") || !strings.Contains(string(text), `"statements":0,`) {
+		t.Errorf("without statements: %s, %v", text, err)
+	}
 	record(1, 1000, 100*time.Millisecond)
+	for _, name := range []string{`"p50_us":`, `"p99_us":`, `"p999_us":`, `"p99_recent_us":`, `"connections":0}`} {
+		if text, err := json.Marshal(now(2)); err != nil || !strings.Contains(string(text), name) {
+			t.Errorf("%s, %v lacks %s", text, err, name)
+		}
+	}
 	record(2, 300, 10*time.Millisecond)
 	record(3, 100, time.Millisecond)
 	for second, want := range map[int]time.Duration{

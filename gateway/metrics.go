@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"math/bits"
 	"runtime"
 	"strings"
@@ -350,6 +351,21 @@ type Live struct {
 	RecentP99 float64 `json:"p99_recent_us"`
 
 	Connections int `json:"connections"` // currently connected clients
+}
+
+// MarshalJSON omits the quantiles if there are no statements.
+func (l Live) MarshalJSON() ([]byte, error) {
+	type whole Live
+	if l.Statements > 0 {
+		return json.Marshal(whole(l))
+	}
+	return json.Marshal(struct {
+		whole
+		P50       *float64 `json:"p50_us,omitempty"`
+		P99       *float64 `json:"p99_us,omitempty"`
+		P999      *float64 `json:"p999_us,omitempty"`
+		RecentP99 *float64 `json:"p99_recent_us,omitempty"`
+	}{whole: whole(l)})
 }
 
 // recentStatements are enough for a p99 that one slow statement does not determine.

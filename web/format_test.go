@@ -224,6 +224,7 @@ func TestTimeRange(t *testing.T) {
 		{"from=1e300", now, now, "malformed time"},
 		{"from=0001-01-01", now, now, "malformed time"},
 		{"from=now-99999w", now, now, "malformed time"},
+		{"from=now-30501w", now, now, "malformed time"}, // three days, modulo 64 bits
 		{"from=" + strings.Repeat("9", 5000), now, now, "malformed time"},
 	} {
 		q, err := url.ParseQuery(c.query)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -178,7 +179,7 @@ func sessionOf(i *gateway.SessionInfo, now time.Time, texts bool) Session {
 
 // serve serves sessionsPath.
 func (s *sessionsPage) serve(w http.ResponseWriter, r *http.Request) {
-	limit, age, err := sessionQuery(r)
+	limit, age, err := sessionQuery(r.URL.Query())
 	if err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
@@ -187,8 +188,7 @@ func (s *sessionsPage) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // sessionQuery parses the parameters limit and age.
-func sessionQuery(r *http.Request) (limit int, age time.Duration, err error) {
-	q := r.URL.Query()
+func sessionQuery(q url.Values) (limit int, age time.Duration, err error) {
 	limit = defaultSessions
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxSessions {
@@ -315,7 +315,11 @@ type sessionRow struct {
 }
 
 func (s *sessionsPage) load(_ context.Context, v *view) (any, error) {
-	d := s.rows(v, defaultSessions, 0)
+	limit, age, err := sessionQuery(v.query)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	d := s.rows(v, limit, age)
 	all := s.source.Busy(0, 0)
 	for a, n := range all.Counts {
 		if n > 0 {

@@ -124,6 +124,34 @@ func TestUnknownHolder(t *testing.T) {
 	}
 }
 
+// TestSessionLimit has the parameters of the API on the page too.
+func TestSessionLimit(t *testing.T) {
+	o, _ := pageOptions()
+	var asked [][2]any
+	o.Sessions = fakeSessions(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), new([]gateway.Kill), nil)
+	busy := o.Sessions.Busy
+	o.Sessions.Busy = func(limit int, age time.Duration) gateway.Busy {
+		asked = append(asked, [2]any{limit, age})
+		return busy(limit, age)
+	}
+	h := New(o).Handler()
+	for query, want := range map[string][2]any{"": {100, time.Duration(0)}, "?limit=1": {1, time.Duration(0)}, "?limit=1000&age=2s": {1000, 2 * time.Second}} {
+		for _, path := range []string{"/sessions", "/api/v1/sessions"} {
+			asked = nil
+			if code, body := browse(t, h, path+query, "dba"); code != http.StatusOK || len(asked) == 0 || asked[0] != want {
+				t.Errorf("%s%s: %d, asked %v, want %v:\n%.300s", path, query, code, asked, want, body)
+			}
+		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?limit=x", "?age=-1s", "?age=1"} {
+		for _, path := range []string{"/sessions", "/api/v1/sessions"} {
+			if code, _ := browse(t, h, path+query, "dba"); code != http.StatusBadRequest {
+				t.Errorf("%s%s: %d", path, query, code)
+			}
+		}
+	}
+}
+
 // TestKillRequests kills by the API and by the form. Malformed requests kill nothing.
 func TestKillRequests(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -119,6 +119,9 @@ func (q *queryRequest) selective() bool {
 func (s *queriesPage) request(v *view) (*queryRequest, error) {
 	q := &queryRequest{page: 1, group: v.query.Get("group")}
 	q.top = statements.TopQuery{From: v.span.From, To: v.span.To, Compare: true, Ascending: v.query.Get("order") == "asc"}
+	if order := v.query.Get("order"); order != "" && order != "asc" && order != "desc" {
+		return nil, badRequest(fmt.Errorf("order is %.20q: want asc or desc", order), "Click a column head.")
+	}
 	by := cmp.Or(v.query.Get("sort"), statements.BySeconds.String())
 	q.by = columnOf(by)
 	if q.by == nil {

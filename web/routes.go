@@ -17,6 +17,7 @@ type Route struct {
 	handler    http.Handler
 	path, what string // for the front page; "" for none
 	fallback   bool
+	others     []string // patterns of the routes whose unsupported methods a fallback serves
 	traced     bool
 	page       *page // nil: of an endpoint
 }
@@ -33,10 +34,13 @@ func (r Route) Listed(path, what string) Route {
 	return r
 }
 
-// Fallback returns the Route as one that serves only errors: those for unknown paths below a prefix, and for
-// unsupported methods. Its pattern has no method.
-func (r Route) Fallback() Route {
+// Fallback returns the Route as one that serves only errors: those for unknown paths below a prefix, and for unsupported methods of
+// other routes, which have the same handler. Its pattern has no method.
+func (r Route) Fallback(others ...Route) Route {
 	r.fallback = true
+	for _, other := range others {
+		r.others = append(r.others, other.pattern)
+	}
 	return r
 }
 
@@ -95,12 +99,46 @@ func (d *router) add(r Route) {
 	if !r.need.Declared() || r.handler == nil || !r.fallback && (!ok || method == "") {
 		panic("BUG: route " + r.pattern + " lacks a role, a handler or a method")
 	}
-	h := d.gate.Require(r.need, r.handler, d.deny)
+	h := r.handler
+	if r.fallback {
+		h = d.fallback(r)
+	}
+	h = d.gate.Require(r.need, h, d.deny)
 	if d.traces != nil && r.hasSpan() {
 		h = d.traces.Handler(r.pattern, h)
 	}
 	d.mux.Handle(r.pattern, h)
 	d.routes = append(d.routes, r)
+}
+
+// fallback returns the handler of a fallback. The mux calls it for unsupported methods of all paths below its prefix: it responds
+// like the mux to those of routes with another handler.
+func (d *router) fallback(f Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut} {
+			if pattern := d.patternOf(r, method); pattern != "" && pattern != f.pattern && !slices.Contains(f.others, pattern) {
+				allowed = append(allowed, method)
+				if method == http.MethodGet {
+					allowed = append(allowed, http.MethodHead)
+				}
+			}
+		}
+		if allowed == nil {
+			f.handler.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+	})
+}
+
+// patternOf returns the pattern of the route that serves a request with another method; "" if there is none.
+func (d *router) patternOf(r *http.Request, method string) string {
+	other := *r
+	other.Method = method
+	_, pattern := d.mux.Handler(&other)
+	return pattern
 }
 
 // deny responds to an account that may not call an endpoint.
@@ -135,9 +173,7 @@ func (d *router) handler() http.Handler {
 // hasPath reports whether the path of a request exists with a method other than GET.
 func (d *router) hasPath(r *http.Request) bool {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
-		other := *r
-		other.Method = method
-		if _, pattern := d.mux.Handler(&other); pattern != "" {
+		if d.patternOf(r, method) != "" {
 			return true
 		}
 	}

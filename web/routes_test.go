@@ -58,7 +58,12 @@ func TestRouter(t *testing.T) {
 	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method) })
 	d.add(NewRoute(access.For(access.Viewer), "GET /a", says).Listed("/a", "first"))
 	d.add(NewRoute(access.For(access.Operator).Changing(), "POST /b", says).Listed("/b", "second"))
-	d.add(NewRoute(access.For(access.Viewer), "/c/", says).Fallback())
+	same := NewRoute(access.For(access.Viewer), "GET /c/{name}/same", says)
+	d.add(same)
+	d.add(NewRoute(access.For(access.Viewer), "/c/", says).Fallback(same))
+	d.add(NewRoute(access.For(access.Viewer), "GET /c/read", says))
+	d.add(NewRoute(access.For(access.Viewer), "GET /c/{name}/both", says))
+	d.add(NewRoute(access.For(access.Operator), "POST /c/{name}/both", says))
 	operator, viewer := access.Account{Role: access.Operator, Texts: true}, access.Account{Role: access.Viewer, Texts: true}
 	if got, all := d.listed(viewer), d.listed(operator); len(got) != 1 || got[0] != (endpoint{"/a", "first"}) || len(all) != 2 {
 		t.Errorf("a viewer is listed %v, an operator %v", got, all)
@@ -66,7 +71,7 @@ func TestRouter(t *testing.T) {
 	if !d.mayFollow(viewer, "/a") || d.mayFollow(viewer, "/b") || !d.mayFollow(operator, "/b") || !d.mayFollow(viewer, "/elsewhere") {
 		t.Error("links that accounts may follow are wrong")
 	}
-	if all := d.documented(); len(all) != 2 || all[0].Path != "/a" || all[1].Method != "POST" {
+	if all := d.documented(); len(all) != 6 || all[0].Path != "/a" || all[1].Method != "POST" {
 		t.Errorf("documented are %v", all)
 	}
 	h := d.handler()
@@ -82,6 +87,12 @@ func TestRouter(t *testing.T) {
 		{"GET", "/d", "text/html", 404, "<title>"},
 		{"GET", "/d", "", 404, "Try: Open the overview."},
 		{"POST", "/d", "text/html", 404, "404 page not found"},
+		{"DELETE", "/c/x", "", 200, "DELETE"},
+		{"DELETE", "/c/x/same", "", 200, "DELETE"},
+		{"POST", "/c/read", "", 405, "Method Not Allowed"},
+		{"OPTIONS", "/c/read", "", 405, "Method Not Allowed"},
+		{"HEAD", "/c/read", "", 200, "HEAD"},
+		{"PUT", "/c/x/both", "", 405, "Method Not Allowed"},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		r.Header.Set("Accept", c.accept)
@@ -89,6 +100,10 @@ func TestRouter(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if body := w.Body.String(); w.Code != c.code || !strings.Contains(body, c.body) {
 			t.Errorf("%s %s: %d %q, want %d with %q", c.method, c.path, w.Code, body, c.code, c.body)
+		}
+		want := map[string]string{"/b": "POST", "/c/read": "GET, HEAD", "/c/x/both": "GET, HEAD, POST"}[c.path]
+		if got := w.Header().Get("Allow"); w.Code == 405 && got != want {
+			t.Errorf("%s %s: Allow is %q, want %q", c.method, c.path, got, want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestProblems(t *testing.T) {
 	for query, ok := range map[string]bool{
 		"": true, "limit=1": true, "limit=0": false, fmt.Sprintf("limit=%d", maxSessions): true, fmt.Sprintf("limit=%d", maxSessions+1): false, "limit=x": false, "age=0": true, "age=1s": true, "age=-1s": false, "age=x": false,
 	} {
-		limit, age, err := sessionQuery(httptest.NewRequest(http.MethodGet, "/?"+query, nil))
+		limit, age, err := sessionQuery(httptest.NewRequest(http.MethodGet, "/?"+query, nil).URL.Query())
 		if (err == nil) != ok || ok && query == "" && (limit != defaultSessions || age != 0) || query == "age=1s" && age != time.Second || query == "limit=1" && limit != 1 {
 			t.Errorf("%q: %d, %v (%v)", query, limit, age, err)
 		}

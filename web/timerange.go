@@ -3,9 +3,10 @@ package web
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/taredb/tare/internal/timetext"
 )
 
 const (
@@ -22,7 +23,7 @@ type span struct {
 	FromText, ToText string // texts from the URL
 }
 
-// parseSpan parses ?from= and ?to=: now, now-90m, now-7d, RFC 3339, a date, or Unix seconds.
+// parseSpan parses ?from= and ?to=, times as timetext.Parse has them.
 func parseSpan(q url.Values, now time.Time) (span, error) {
 	s := span{FromText: strings.TrimSpace(q.Get("from")), ToText: strings.TrimSpace(q.Get("to"))}
 	if s.FromText == "" {
@@ -32,10 +33,10 @@ func parseSpan(q url.Values, now time.Time) (span, error) {
 		s.ToText = defaultTo
 	}
 	var err error
-	if s.From, err = parseTime(s.FromText, now); err != nil {
+	if s.From, err = timetext.Parse(s.FromText, now); err != nil {
 		return s, fmt.Errorf("from: %w", err)
 	}
-	if s.To, err = parseTime(s.ToText, now); err != nil {
+	if s.To, err = timetext.Parse(s.ToText, now); err != nil {
 		return s, fmt.Errorf("to: %w", err)
 	}
 	switch length := s.To.Sub(s.From); {
@@ -47,64 +48,6 @@ func parseSpan(q url.Values, now time.Time) (span, error) {
 		return s, fmt.Errorf("from %s to %s is more than %d days", s.FromText, s.ToText, maxSpan/(24*time.Hour))
 	}
 	return s, nil
-}
-
-// parseTime parses one time.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	if rest, ok := strings.CutPrefix(text, "now"); ok {
-		if rest == "" {
-			return now, nil
-		}
-		back, ok := strings.CutPrefix(rest, "-")
-		if !ok {
-			return time.Time{}, badTime(text)
-		}
-		d, err := parseLength(back)
-		if err != nil {
-			return time.Time{}, badTime(text)
-		}
-		return now.Add(-d), nil
-	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(f >= 0 && f < 1<<33) { // the year 2242
-			return time.Time{}, badTime(text)
-		}
-		return time.UnixMilli(int64(f * 1000)).UTC(), nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			if y := t.Year(); y < 1970 || y > 2242 {
-				return time.Time{}, badTime(text)
-			}
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, badTime(text)
-}
-
-func badTime(text string) error {
-	return fmt.Errorf("malformed time %.60q: want now, now-1h, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
-}
-
-// parseLength parses a duration in Go's format, or with one unit of days or weeks: 90m, 1h30m, 7d, 2w.
-func parseLength(text string) (time.Duration, error) {
-	unit := time.Duration(0)
-	number := text
-	switch {
-	case strings.HasSuffix(text, "d"):
-		unit, number = 24*time.Hour, strings.TrimSuffix(text, "d")
-	case strings.HasSuffix(text, "w"):
-		unit, number = 7*24*time.Hour, strings.TrimSuffix(text, "w")
-	}
-	if unit == 0 {
-		d, err := time.ParseDuration(text)
-		if err == nil && (d < 0 || strings.HasPrefix(text, "+")) {
-			err = badTime(text)
-		}
-		return d, err
-	}
-	n, err := strconv.ParseUint(number, 10, 16)
-	return time.Duration(n) * unit, err
 }
 
 // Length returns the length of the span.

@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
+	"github.com/taredb/tare/cmd/tare/internal/top"
 	"github.com/taredb/tare/internal/move/control"
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/move/copier"
@@ -337,6 +338,93 @@ func TestJSONNames(t *testing.T) {
 	}))
 	if names < 300 || tags < 600 {
 		t.Errorf("%d names in schemas and %d in the code", names, tags)
+	}
+}
+
+// TestPageParameters expects each parameter that the code of a page reads in docs/reference/openapi.yaml.
+func TestPageParameters(t *testing.T) {
+	f := readAPI(t)
+	paths := map[string]string{
+		"page_live.go": "/live", "page_plans.go": "/plans", "page_promql.go": "/promql", "page_series.go": "/series", "page_sessions.go": "/sessions",
+		"page_store.go": "/store", "queries.go": "/queries", "querygroups.go": "/queries", "timerange.go": "/",
+	}
+	read := regexp.MustCompile(`(?:\bq|\bquery|Query\(\))\.(?:Get|Has)\("([a-z_]+)"\)`)
+	files, err := filepath.Glob("../../web/*.go")
+	must(t, err)
+	found := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || filepath.Base(file) == "page.go" { // which has those of all pages with a range
+			continue
+		}
+		source, err := os.ReadFile(file)
+		must(t, err)
+		path := paths[filepath.Base(file)]
+		for _, m := range read.FindAllSubmatch(source, -1) {
+			found++
+			name := string(m[1])
+			if !slices.ContainsFunc(f.Paths[path]["get"].Parameters, func(p apiParameter) bool { return p.Name == name }) {
+				t.Errorf("%s reads the parameter %s, which the page %q does not document", file, name, path)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d parameters were found", found)
+	}
+}
+
+// TestDescriptionsAreWhole expects no key without a value in docs/reference/openapi.yaml: the rest of a text without quotes, after
+// its comma.
+func TestDescriptionsAreWhole(t *testing.T) {
+	text, err := os.ReadFile(openAPIFile)
+	must(t, err)
+	var file any
+	must(t, yaml.Unmarshal(text, &file))
+	var walk func(path string, node any)
+	walk = func(path string, node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			for name, value := range node {
+				if value == nil {
+					t.Errorf("%s: %q is a key", path, name)
+				}
+				walk(path+"/"+name, value)
+			}
+		case []any:
+			for _, value := range node {
+				walk(path, value)
+			}
+		}
+	}
+	walk("", file)
+}
+
+// TestTopPassesOn expects each property of the two responses that tare top --json repeats in its output.
+func TestTopPassesOn(t *testing.T) {
+	text, err := os.ReadFile(openAPIFile)
+	must(t, err)
+	var f struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]any `yaml:"properties"`
+			} `yaml:"schemas"`
+		} `yaml:"components"`
+	}
+	must(t, yaml.Unmarshal(text, &f))
+	for schema, response := range map[string]any{"Live": top.Live{}, "Sessions": top.Sessions{}, "Session": top.Session{}, "SessionBlock": top.Block{}} {
+		names := make(map[string]bool)
+		for i := range reflect.TypeOf(response).NumField() {
+			name, _, _ := strings.Cut(reflect.TypeOf(response).Field(i).Tag.Get("json"), ",")
+			names[name] = true
+		}
+		properties := f.Components.Schemas[schema].Properties
+		if len(properties) < 5 {
+			t.Errorf("schema %s has the properties %v", schema, properties)
+		}
+		for name := range properties {
+			if !names[name] {
+				t.Errorf("tare top --json leaves out %s of %s", name, schema)
+			}
+		}
 	}
 }
 

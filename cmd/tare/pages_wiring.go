@@ -43,7 +43,7 @@ func promRoutes(api *promapi.API) []web.Route {
 	for _, e := range api.Endpoints() {
 		all = append(all, web.NewRoute(viewer, e.Method+" "+e.Path, api).Traced())
 	}
-	return append(all, web.NewRoute(viewer, "/api/v1/", api).Fallback()) // its errors are JSON
+	return append(all, web.NewRoute(viewer, "/api/v1/", api).Fallback(all...)) // its errors are JSON
 }
 
 // statements returns the source of statements for the pages; nil if digests are not counted.

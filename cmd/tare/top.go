@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +26,7 @@ type topFlags struct {
 
 func newTopCommand() *cobra.Command {
 	var f topFlags
-	names := make([]string, 0, len(top.Measures()))
-	for _, m := range top.Measures() {
-		names = append(names, string(m))
-	}
+	names := measureNames()
 	cmd := &cobra.Command{
 		Use:   "top [address]",
 		Short: "Show the statements of a gateway, live",
@@ -73,20 +71,29 @@ TARE_TOP_PASSWORD, or --token-file or the variable TARE_TOP_TOKEN.`,
 	flags.IntVar(&f.limit, "limit", 20, "most `rows` that are printed where there is no terminal")
 	flags.BoolVar(&f.once, "once", false, "print one table and end")
 	flags.BoolVar(&f.json, "json", false, "print each table as a line of JSON")
+	if err := cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("BUG: " + err.Error())
+	}
 	return cmd
+}
+
+// measureNames returns the values of --sort.
+func measureNames() []string {
+	var names []string
+	for _, m := range top.Measures() {
+		names = append(names, string(m))
+	}
+	return names
 }
 
 // options checks the command line.
 func (f *topFlags) options(getenv func(string) string) (*top.Options, error) {
 	o := &top.Options{Once: f.once, JSON: f.json, Limit: f.limit}
 	var errs []error
-	for _, m := range top.Measures() {
-		if string(m) == f.sort {
-			o.Model.By = m
-		}
-	}
-	if o.Model.By == "" {
-		errs = append(errs, fmt.Errorf("--sort %s: want one of %v", f.sort, top.Measures()))
+	if slices.Contains(measureNames(), f.sort) {
+		o.Model.By = top.Measure(f.sort)
+	} else {
+		errs = append(errs, fmt.Errorf("--sort %s: want one of %s", f.sort, strings.Join(measureNames(), ", ")))
 	}
 	if f.over < time.Second {
 		errs = append(errs, fmt.Errorf("--over %v: want 1s or more", f.over))

@@ -157,7 +157,7 @@ func (c *Client) request(ctx context.Context, limit time.Duration, method, path 
 }
 
 // P99 returns the 99th percentile of the latency of the statements of the last second, or of as many more, up to ten, as have 200 statements.
-// Of a tare serve that does not report it, it is that of the last ten seconds.
+// Of a tare serve that does not report it, it is that of the last ten seconds. It is 0 if there was no statement.
 func (c *Client) P99(ctx context.Context) (time.Duration, error) {
 	const most = 64 << 10
 	text, err := c.http.Do(ctx, http.MethodGet, "/api/v1/live", nil, most)
@@ -165,10 +165,15 @@ func (c *Client) P99(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	var live struct {
-		P99    *float64 `json:"p99_us"`
-		Recent *float64 `json:"p99_recent_us"`
+		Statements *uint64  `json:"statements"`
+		P99        *float64 `json:"p99_us"`
+		Recent     *float64 `json:"p99_recent_us"`
 	}
-	if err := json.Unmarshal(text, &live); err != nil || live.P99 == nil {
+	err = json.Unmarshal(text, &live)
+	if err == nil && live.P99 == nil && live.Statements != nil && *live.Statements == 0 {
+		return 0, nil
+	}
+	if err != nil || live.P99 == nil {
 		return 0, fmt.Errorf("%s reports no p99: is it a tare serve?", c.http.Host())
 	}
 	p99 := *cmp.Or(live.Recent, live.P99)

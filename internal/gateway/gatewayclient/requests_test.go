@@ -82,6 +82,7 @@ func TestBounds(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`"p99_us": 0`: true, `"p99_us": 8.64e10`: true, `"p99_us": -1`: false, `"p99_us": 8.65e10`: false, `"p99_us": 1e308`: false, `"p99_us": 5, "p99_recent_us": -1`: false,
 		`"p99_us": null`: false, `"p99_recent_us": 5`: false, `"p99_us": -1, "p99_recent_us": 0`: true, `"p99_us": "5"`: false,
+		`"statements": 0`: true, `"statements": 1`: false, `"statements": null`: false, `"statements": 0, "p99_us": -1`: false,
 	} {
 		response = "{" + text + "}"
 		if d, err := c.P99(t.Context()); (err == nil) != ok {

@@ -172,21 +172,28 @@ func TestBetweenEdges(t *testing.T) {
 	}
 }
 
-// TestParseTime has the forms and bounds of a parameter.
-func TestParseTime(t *testing.T) {
-	for text, want := range map[string]time.Time{
-		"": noon, "0": time.UnixMilli(0), "1.5": time.UnixMilli(1500), "1772500000": time.UnixMilli(1772500000_000), "8589934591": time.UnixMilli(8589934591_000),
-		"2026-01-31T15:04:05Z": time.Date(2026, 1, 31, 15, 4, 5, 0, time.UTC), "2026-01-31T15:04:05.25+01:00": time.Date(2026, 1, 31, 14, 4, 5, 25e7, time.UTC),
+// TestParseList has the defaults, the bounds and the errors of the parameters.
+func TestParseList(t *testing.T) {
+	day := list{noon.Add(-24 * time.Hour), noon.Add(maxFuture), defaultLimit}
+	for text, want := range map[string]list{
+		"": day, "from=&to=&limit=": day, "limit=1000": {day.from, day.to, 1000}, "limit=1": {day.from, day.to, 1},
+		"from=now-1h&to=now": {noon.Add(-time.Hour), noon, 100}, "from=0&to=1.5": {time.UnixMilli(0), time.UnixMilli(1500), 100},
+		"from=2026-01-31T15:04:05.25%2B01:00&to=2026-02-01": {time.Date(2026, 1, 31, 14, 4, 5, 25e7, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), 100},
 	} {
-		got := noon
-		if err := parseTime(url.Values{"from": {text}}, "from", &got); err != nil || !got.Equal(want) {
+		q, err := url.ParseQuery(text)
+		must(t, err)
+		if got, err := parseList(q, noon); err != nil || !got.from.Equal(want.from) || !got.to.Equal(want.to) || got.limit != want.limit {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"-1", "8589934592", "NaN", "Inf", "noon", "2026-01-31"} {
-		got := noon
-		if err := parseTime(url.Values{"from": {text}}, "from", &got); err == nil || !strings.HasPrefix(err.Error(), "from: ") || got != noon {
-			t.Errorf("%q: %v, %v", text, got, err)
+	for text, want := range map[string]string{
+		"from=noon": "from: malformed time", "to=now%2B1h": "to: malformed time", "limit=0": "limit: ", "limit=1001": "limit: ", "limit=x": "limit: ",
+		"form=0": `unknown parameter "form": want from, to or limit`, "from=0&from=1": "from is given 2 times", "limit=1&limit=": "limit is given 2 times",
+	} {
+		q, err := url.ParseQuery(text)
+		must(t, err)
+		if _, err := parseList(q, noon); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
+	"github.com/taredb/tare/internal/timetext"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -75,22 +76,12 @@ func (s *Store) respond(w http.ResponseWriter, status int, v any) {
 }
 
 func (s *Store) serveList(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	now := s.opts.Now()
-	from, to, limit := now.Add(-24*time.Hour), now.Add(maxFuture), defaultLimit
-	err := errors.Join(parseTime(q, "from", &from), parseTime(q, "to", &to))
-	if text := q.Get("limit"); text != "" {
-		n, parseErr := strconv.Atoi(text)
-		if parseErr != nil || n < 1 || n > maxLimit {
-			err = errors.Join(err, fmt.Errorf("limit: want a number from 1 to %d, not %.40q", maxLimit, text))
-		}
-		limit = n
-	}
+	l, err := parseList(r.URL.Query(), s.opts.Now())
 	if err != nil {
 		s.respond(w, http.StatusBadRequest, errorResponse{err.Error()})
 		return
 	}
-	all := s.Between(from, to, limit)
+	all := s.Between(l.from, l.to, l.limit)
 	if !access.SeesTexts(r.Context()) {
 		for i := range all {
 			all[i] = all[i].Textless()
@@ -102,22 +93,44 @@ func (s *Store) serveList(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, http.StatusOK, listResponse{all})
 }
 
-// parseTime parses a parameter in RFC 3339 or Unix seconds.
-func parseTime(q url.Values, name string, t *time.Time) error {
-	text := q.Get(name)
-	if text == "" {
-		return nil
+// A list is the parsed parameters of a GET request.
+type list struct {
+	from, to time.Time
+	limit    int
+}
+
+// parseList parses the parameters of a GET request; an empty one is its default. An unknown parameter and one that is given twice
+// are errors.
+func parseList(q url.Values, now time.Time) (list, error) {
+	l := list{from: now.Add(-24 * time.Hour), to: now.Add(maxFuture), limit: defaultLimit}
+	var errs []error
+	for name, given := range q {
+		text := given[0]
+		var err error
+		switch {
+		case !slices.Contains([]string{"from", "to", "limit"}, name):
+			err = fmt.Errorf("unknown parameter %.40q: want from, to or limit", name)
+		case len(given) > 1:
+			err = fmt.Errorf("%s is given %d times: want it once", name, len(given))
+		case text == "":
+		case name == "limit":
+			if l.limit, err = strconv.Atoi(text); err != nil || l.limit < 1 || l.limit > maxLimit {
+				err = fmt.Errorf("limit: want a number from 1 to %d, not %.40q", maxLimit, text)
+			}
+		default:
+			t, parseErr := timetext.Parse(text, now)
+			switch {
+			case parseErr != nil:
+				err = fmt.Errorf("%s: %w", name, parseErr)
+			case name == "from":
+				l.from = t
+			default:
+				l.to = t
+			}
+		}
+		errs = append(errs, err)
 	}
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 && seconds < 1<<33 {
-		*t = time.UnixMilli(int64(seconds * 1000))
-		return nil
-	}
-	parsed, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return fmt.Errorf("%s: want a time such as 2026-01-31T15:04:05Z or Unix seconds, not %.40q", name, text)
-	}
-	*t = parsed
-	return nil
+	return l, errors.Join(errs...)
 }
 
 func (s *Store) serveReport(w http.ResponseWriter, r *http.Request) {

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/taredb/tare/internal/history/stmtstats"
+	"github.com/taredb/tare/internal/timetext"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -105,7 +105,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // parse parses a request. An unknown parameter is an error, because a misspelled name would change the
-// result.
+// result, and so is one that is given twice.
 func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error) {
 	now := h.Now()
 	q = TopQuery{From: now.Add(-time.Hour), To: now}
@@ -120,12 +120,16 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 	}
 	for name, given := range values {
 		text := given[0]
+		if len(given) > 1 {
+			errs = append(errs, fmt.Errorf("%.40s is given %d times: want it once", name, len(given)))
+			continue
+		}
 		var err error
 		switch name {
 		case "from":
-			q.From, err = parseMoment(text, now)
+			q.From, err = timetext.Parse(text, now)
 		case "to":
-			q.To, err = parseMoment(text, now)
+			q.To, err = timetext.Parse(text, now)
 		case "by":
 			q.By, err = ParseMeasure(text)
 		case "order":
@@ -145,7 +149,7 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 		case "durations":
 			q.Durations, err = parseBool(name, text)
 		case "called_since":
-			q.CalledSince, err = parseMoment(text, now)
+			q.CalledSince, err = timetext.Parse(text, now)
 		case "source":
 			if text != SourceCounters {
 				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
@@ -177,40 +181,6 @@ func parseBool(name, text string) (bool, error) {
 		return false, fmt.Errorf("%s is %.40q: want true or false", name, text)
 	}
 	return b, nil
-}
-
-// parseMoment parses a time: now, now-90m, RFC 3339, or Unix seconds.
-func parseMoment(text string, now time.Time) (time.Time, error) {
-	if rest, ok := strings.CutPrefix(text, "now"); ok {
-		if rest == "" {
-			return now, nil
-		}
-		if back, ok := strings.CutPrefix(rest, "-"); ok {
-			if d, err := parseAgo(back); err == nil {
-				return now.Add(-d), nil
-			}
-		}
-	} else if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 && f < 1<<33 {
-		return time.UnixMilli(int64(f * 1000)).UTC(), nil
-	} else if t, err := time.Parse(time.RFC3339, text); err == nil && t.Year() >= 1970 && t.Year() < 2243 {
-		return t.UTC(), nil
-	}
-	return time.Time{}, fmt.Errorf("malformed time %.60q: want now, now-1h, now-7d, 2026-01-31T15:04:05Z or Unix seconds", text)
-}
-
-// parseAgo parses a duration of at least 0 in Go's format, or in whole days or weeks.
-func parseAgo(text string) (time.Duration, error) {
-	for suffix, unit := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		if days, ok := strings.CutSuffix(text, suffix); ok {
-			n, err := strconv.ParseUint(days, 10, 12)
-			return time.Duration(n) * unit, err
-		}
-	}
-	d, err := time.ParseDuration(text)
-	if err == nil && (d < 0 || strings.HasPrefix(text, "+")) {
-		return 0, errors.New("a duration of less than 0")
-	}
-	return d, err
 }
 
 // A statementsJSON is the response. Fields may be added, but are never removed.

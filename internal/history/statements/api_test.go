@@ -100,6 +100,8 @@ func TestStatementsRefused(t *testing.T) {
 		"compare=perhaps":                "true or false",
 		"source=rollups":                 "want counters",
 		"filtre=x":                       `unknown parameter "filtre"`,
+		"from=now-2h&from=now-1h":        "from is given 2 times",
+		"from=now-30501w":                "malformed time", // three days, modulo 64 bits
 		"filter=" + long('a', 2000):      "a filter of 2000 bytes",
 	} {
 		r := &askedRanker{top: &statements.Top{}}
@@ -129,6 +131,13 @@ func TestTotalsJSON(t *testing.T) {
 	var got statements.TotalsJSON
 	if err := json.Unmarshal(text, &got); err != nil || statements.Totals(got) != want {
 		t.Errorf("%s is decoded as %+v (%v), want %+v", text, got, err, want)
+	}
+	// Quantiles of no call are missing.
+	if text, err = json.Marshal(&statements.TotalsJSON{}); err != nil || strings.Contains(string(text), "_us") || !strings.Contains(string(text), `"calls":0,`) {
+		t.Errorf("no call: %s, %v", text, err)
+	}
+	if err := json.Unmarshal(text, &got); err != nil || got != (statements.TotalsJSON{}) {
+		t.Errorf("%s is decoded as %+v (%v)", text, got, err)
 	}
 	for _, bad := range []string{`{"calls":"x"}`, `{"rows_sent":-1}`, `[]`} {
 		if err := json.Unmarshal([]byte(bad), &got); err == nil {

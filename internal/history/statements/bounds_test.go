@@ -111,38 +111,6 @@ func TestFilterFields(t *testing.T) {
 	}
 }
 
-// TestMoments parses times at the bounds of each form.
-func TestMoments(t *testing.T) {
-	now := axisStart
-	for text, want := range map[string]time.Time{
-		"now":                       now,
-		"now-0s":                    now,
-		"now-1ns":                   now.Add(-1),
-		"now-0d":                    now,
-		"now-1d":                    now.Add(-24 * time.Hour),
-		"now-2w":                    now.Add(-14 * 24 * time.Hour),
-		"now-4095d":                 now.Add(-4095 * 24 * time.Hour),
-		"0":                         time.Unix(0, 0),
-		"1.5":                       time.UnixMilli(1500),
-		"8589934591":                time.Unix(8589934591, 0),
-		"1970-01-01T00:00:00Z":      time.Unix(0, 0),
-		"2242-12-31T23:59:59Z":      time.Date(2242, 12, 31, 23, 59, 59, 0, time.UTC),
-		"2026-03-01T02:00:00+02:00": now,
-	} {
-		if got, err := parseMoment(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{
-		"", "now-", "now1h", "now+1h", "now--1h", "now-+1h", "now--5d", "now-4096d", "now-1.5d", "now-d", "now-1y", "nowadays",
-		"-1", "8589934592", "NaN", "1969-12-31T23:59:59Z", "2243-01-01T00:00:00Z", "2026-03-01",
-	} {
-		if got, err := parseMoment(text, now); err == nil {
-			t.Errorf("%q is %v", text, got)
-		}
-	}
-}
-
 // TestUncovered describes the first part without samples that is longer than the gap.
 func TestUncovered(t *testing.T) {
 	const gap = 100

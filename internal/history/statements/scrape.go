@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,18 +37,36 @@ func NewScrapeHandler(t *stmtstats.Table, noTexts bool, log *slog.Logger) http.H
 			return
 		}
 		defer running.Unlock()
-		limit := DefaultScraped
-		if text := r.URL.Query().Get("limit"); text != "" {
-			var err error
-			if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxScraped {
-				http.Error(w, fmt.Sprintf("limit=%s: want 1 to %d", text, MaxScraped), http.StatusBadRequest)
-				return
-			}
+		limit, err := scrapeLimit(r.URL.Query())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
 		}
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(&digestCollector{table: t, limit: limit, noTexts: noTexts})
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: errorLog, ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
 	})
+}
+
+// scrapeLimit returns the limit in the parameters of a scrape. Others are errors, and one that is given twice.
+func scrapeLimit(q url.Values) (int, error) {
+	limit := DefaultScraped
+	for name, given := range q {
+		text := given[0]
+		switch {
+		case name != "limit":
+			return 0, fmt.Errorf("unknown parameter %.40q: want limit", name)
+		case len(given) > 1:
+			return 0, fmt.Errorf("limit is given %d times: want it once", len(given))
+		case text == "":
+			continue
+		}
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxScraped {
+			return 0, fmt.Errorf("limit=%.40s: want 1 to %d", text, MaxScraped)
+		}
+	}
+	return limit, nil
 }
 
 // A digestCollector collects the metrics of a table's digests, for one scrape.

@@ -94,11 +94,14 @@ func TestScrapeDigests(t *testing.T) {
 	if texts := scrape(t, statements.NewScrapeHandler(table, true, log), "/metrics/digests")[stmtseries.Info.String()]; texts != nil {
 		t.Errorf("texts without leave: %v", texts)
 	}
-	for _, limit := range []string{"0", "x", "20001"} {
+	for query, want := range map[string]int{
+		"limit=0": 400, "limit=x": 400, "limit=20001": 400, "limit=1&limit=2": 400, "limits=1": 400, "limit=1&name[]=x": 400,
+		"limit=": 200, "limit=1": 200, "limit=20000": 200,
+	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics/digests?limit="+limit, nil))
-		if w.Code != http.StatusBadRequest {
-			t.Errorf("limit %s: %d", limit, w.Code)
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics/digests?"+query, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", query, w.Code, want)
 		}
 	}
 }

@@ -15,9 +15,11 @@ type totalsFields struct {
 	Calls   uint64  `json:"calls"`
 	Errors  uint64  `json:"errors"`
 	Seconds float64 `json:"seconds"`
-	P50     float64 `json:"p50_us"`
-	P99     float64 `json:"p99_us"`
-	P999    float64 `json:"p999_us"`
+
+	// Quantiles are missing without calls.
+	P50  *float64 `json:"p50_us,omitempty"`
+	P99  *float64 `json:"p99_us,omitempty"`
+	P999 *float64 `json:"p999_us,omitempty"`
 }
 
 // TotalsJSON are Totals that are in JSON an object with a member for each counter. It has other members too if it is decoded.
@@ -25,7 +27,10 @@ type TotalsJSON Totals
 
 // MarshalJSON implements json.Marshaler.
 func (t *TotalsJSON) MarshalJSON() ([]byte, error) {
-	f := totalsFields{t.Calls, t.Errors, t.Seconds, micros(t.P50), micros(t.P99), micros(t.P999)}
+	f := totalsFields{Calls: t.Calls, Errors: t.Errors, Seconds: t.Seconds}
+	if t.Calls > 0 {
+		f.P50, f.P99, f.P999 = new(micros(t.P50)), new(micros(t.P99)), new(micros(t.P999))
+	}
 	object, err := json.Marshal(&f)
 	if err != nil {
 		return nil, err
@@ -77,4 +82,10 @@ func (r *statementRowJSON) MarshalJSON() ([]byte, error) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func duration(micros float64) time.Duration { return time.Duration(math.Round(micros * 1000)) }
+// duration returns 0 for a quantile that is missing.
+func duration(micros *float64) time.Duration {
+	if micros == nil {
+		return 0
+	}
+	return time.Duration(math.Round(*micros * 1000))
+}

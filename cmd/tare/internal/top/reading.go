@@ -35,14 +35,18 @@ type events struct {
 
 // Live is the response of /api/v1/live: all statements of the last seconds.
 type Live struct {
-	Seconds     float64 `json:"seconds"`
-	Statements  uint64  `json:"statements"`
-	PerSecond   float64 `json:"statements_per_second"`
-	Errors      uint64  `json:"errors"`
-	P50         float64 `json:"p50_us"`
-	P99         float64 `json:"p99_us"`
-	P999        float64 `json:"p999_us"`
-	Connections int     `json:"connections"`
+	Seconds    float64 `json:"seconds"`
+	Statements uint64  `json:"statements"`
+	PerSecond  float64 `json:"statements_per_second"`
+	Errors     uint64  `json:"errors"`
+
+	// Quantiles are missing without statements, and here 0.
+	P50       float64 `json:"p50_us,omitempty"`
+	P99       float64 `json:"p99_us,omitempty"`
+	P999      float64 `json:"p999_us,omitempty"`
+	RecentP99 float64 `json:"p99_recent_us,omitempty"`
+
+	Connections int `json:"connections"`
 }
 
 // Statements is the response of /api/v1/statements.

@@ -14,10 +14,12 @@ const MaxSessions = 200
 
 // Sessions is the response of /api/v1/sessions.
 type Sessions struct {
-	At           time.Time `json:"at"`
-	Dropped      int       `json:"dropped"`
-	Sessions     []Session `json:"sessions"`
-	Transactions []Session `json:"transactions"`
+	At           time.Time      `json:"at"`
+	Counts       map[string]int `json:"counts"`
+	Dropped      int            `json:"dropped"`
+	Sessions     []Session      `json:"sessions"`
+	Transactions []Session      `json:"transactions"`
+	LockProblem  string         `json:"lock_problem,omitempty"`
 }
 
 // A Session is within a command or a transaction.
@@ -28,14 +30,17 @@ type Session struct {
 	User        string  `json:"user"`
 	Client      string  `json:"client"`
 	Schema      string  `json:"schema"`
+	Backend     string  `json:"backend"`
 	State       string  `json:"state"`
 	Name        string  `json:"name,omitempty"`
 	Seconds     float64 `json:"seconds"`
 	Digest      string  `json:"digest,omitempty"`
+	Type        string  `json:"type,omitempty"`
 	Text        string  `json:"text,omitempty"`
 	TextCut     bool    `json:"text_cut,omitempty"`
 	Rows        uint64  `json:"rows_sent"`
 	Transaction float64 `json:"transaction_seconds"`
+	Pinned      string  `json:"pinned,omitempty"`
 	Waits       *Block  `json:"waits_for,omitempty"`
 }
 
@@ -44,6 +49,7 @@ type Block struct {
 	Kind       string `json:"kind"`
 	Table      string `json:"table"`
 	Connection uint32 `json:"connection"`
+	Session    uint64 `json:"session,omitempty"`
 	User       string `json:"user,omitempty"`
 	State      string `json:"state,omitempty"`
 }
