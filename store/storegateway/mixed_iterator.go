@@ -2,10 +2,12 @@ package storegateway
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -24,6 +26,7 @@ type mixedIterator struct {
 	i          int // index of the current sample
 	lastT      int64
 	counter    counterState
+	charged    int64 // bytes reserved for samples
 	err        error
 }
 
@@ -46,9 +49,13 @@ var _ chunkenc.Iterator = (*mixedIterator)(nil)
 
 // reset positions the iterator before the first sample.
 func (it *mixedIterator) reset(s *oneSeries) {
+	charged := int64(0)
+	if it.series != nil && it.series.of == s.of {
+		charged = it.charged
+	}
 	*it = mixedIterator{
 		series: s, mint: math.MinInt64, maxt: math.MaxInt64, lastT: math.MinInt64, i: -1,
-		chunks: it.chunks[:0], samples: it.samples[:0],
+		chunks: it.chunks[:0], samples: it.samples[:0], charged: charged,
 	}
 	if s.of.trim {
 		it.mint, it.maxt = s.of.mint, s.of.maxt
@@ -120,6 +127,9 @@ func (it *mixedIterator) chunkEnd(c mixedChunk) int64 {
 func (it *mixedIterator) decode(at mixedChunk) (err error) {
 	p := it.series.places[at.place]
 	windows := it.series.of.windows
+	if err := windows.cancelled(); err != nil {
+		return err
+	}
 	if err := windows.acquire(p.held); err != nil {
 		return err
 	}
@@ -181,8 +191,10 @@ func (it *mixedIterator) removeResets() {
 // decodeData sets samples to those of a chunk's data.
 func (it *mixedIterator) decodeData(encoding byte, data []byte) error {
 	if encoding != tsblock.EncodingAggregates {
-		var err error
-		it.samples, err = appendSamples(it.samples[:0], encoding, data)
+		err := it.charge(encoding, data)
+		if err == nil {
+			it.samples, err = appendSamples(it.samples[:0], encoding, data)
+		}
 		return err
 	}
 	all, err := tsblock.SplitAggregates(data)
@@ -198,6 +210,9 @@ func (it *mixedIterator) decodeData(encoding byte, data []byte) error {
 		}
 		return fmt.Errorf("it has no aggregate %s", reads.aggregate())
 	}
+	if err := it.charge(wanted.Encoding, wanted.Data); err != nil {
+		return err
+	}
 	if it.samples, err = appendSamples(it.samples[:0], wanted.Encoding, wanted.Data); err != nil || reads != averages {
 		return err
 	}
@@ -210,6 +225,39 @@ func (it *mixedIterator) decodeData(encoding byte, data []byte) error {
 		return err
 	}
 	return divide(it.samples, divisors)
+}
+
+// freeDecoded is the size of decoded samples that no select is charged for: more than those of chunks that Prometheus and
+// Thanos write.
+const freeDecoded = 1 << 20
+
+// charge reserves the bytes of a chunk's decoded samples, which can be a hundred times as many as those of the chunk.
+func (it *mixedIterator) charge(encoding byte, data []byte) error {
+	n := decodedBytes(encoding, data)
+	if n <= max(freeDecoded, it.charged) {
+		return nil
+	}
+	if err := it.series.of.reserve(n - it.charged); err != nil {
+		return err
+	}
+	it.charged = n
+	return nil
+}
+
+// decodedBytes returns the approximate size of the decoded samples of a chunk.
+func decodedBytes(encoding byte, data []byte) int64 {
+	if checkChunk(encoding, data) != nil {
+		return 0 // it is not decoded
+	}
+	samples, each := int64(binary.BigEndian.Uint16(data)), int64(unsafe.Sizeof(mixedSample{}))
+	switch chunkenc.Encoding(encoding) {
+	case chunkenc.EncXOR, chunkenc.EncXOR2:
+		return samples * each
+	}
+	if l, err := readLayout(data[leastChunkData:]); err == nil {
+		each += int64(unsafe.Sizeof(histogram.FloatHistogram{})) + 8*int64(l.buckets()+l.positive.spans+l.negative.spans+l.bounds)
+	}
+	return samples * each
 }
 
 // divide divides sums by counts, which must have the same times.

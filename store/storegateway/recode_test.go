@@ -93,12 +93,12 @@ func TestCheckChunk(t *testing.T) {
 		if err := checkChunk(byte(chunkenc.EncFloatHistogram), data); err != nil {
 			t.Error(err)
 		}
-		if n, err := countBuckets(data[leastChunkData:]); err != nil || n != want {
-			t.Errorf("%d buckets, %v; want %d", n, err, want)
+		if l, err := readLayout(data[leastChunkData:]); err != nil || l.buckets() != want {
+			t.Errorf("%d buckets, %v; want %d", l.buckets(), err, want)
 		}
 		for end := range data {
-			if n, err := countBuckets(data[min(leastChunkData, end):end]); err == nil && n != want {
-				t.Errorf("%d of %d bytes have %d buckets, want %d", end, len(data), n, want)
+			if l, err := readLayout(data[min(leastChunkData, end):end]); err == nil && l.buckets() != want {
+				t.Errorf("%d of %d bytes have %d buckets, want %d", end, len(data), l.buckets(), want)
 			}
 		}
 	}

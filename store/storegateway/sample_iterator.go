@@ -133,6 +133,9 @@ func (it *sampleIterator) open(j int) bool {
 		return false
 	}
 	c := chunks[it.lane.chunk(j)]
+	if it.err = it.series.of.windows.cancelled(); it.err != nil {
+		return false
+	}
 	if !it.entered {
 		if it.err = it.series.of.windows.acquire(it.at.held); it.err != nil {
 			return false

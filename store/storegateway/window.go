@@ -115,6 +115,15 @@ func (w *windows) acquire(h *sharedBatch) error {
 	return nil
 }
 
+// cancelled returns the reason if the select was cancelled. Iterators check it once per chunk: a series may have many
+// without a sample that its reader wants.
+func (w *windows) cancelled() error {
+	if w.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(w.ctx)
+}
+
 // release removes a user. The chunks stay loaded until another batch of the block is entered.
 func (w *windows) release(h *sharedBatch) {
 	w.mu.Lock()

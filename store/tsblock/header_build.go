@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/taredb/tare/internal/crc32c"
 )
@@ -21,6 +22,19 @@ const (
 	seriesAlign  = 16      // version 2: series entries start at multiples, which are their references
 	maxIndexSize = 1 << 46 // pages are numbered in 32 bits
 )
+
+// Bounds of memory beyond the budgets of queries.
+const (
+	// maxHeaderHeap bounds a header in memory. It exceeds that of any index with few label names, as large as its format
+	// allows.
+	maxHeaderHeap = 512 << 20
+
+	// maxSortHeap bounds a table that is sorted in memory.
+	maxSortHeap = 256 << 20
+)
+
+// errHeaderHeap reports an index whose header would exceed them.
+var errHeaderHeap = errors.New("its label names and values take too much memory")
 
 // errUnordered reports a postings offset table that is not sorted. Version 1 does not require it to be.
 var errUnordered = errors.New("postings offset table is not in order")
@@ -67,6 +81,9 @@ func (b *Block) writeHeader(ctx context.Context, path string, id identity, sort 
 		err = b.sortTable(ctx, &t, toc)
 	} else {
 		err = b.writeTable(ctx, &t, toc)
+	}
+	if errors.Is(err, errHeaderHeap) {
+		return b.corrupt("index", toc.table, err.Error())
 	}
 	if err != nil {
 		return err
@@ -289,9 +306,15 @@ func (b *Block) sortTable(ctx context.Context, t *tableWriter, toc *contents) er
 	var entries []offsetEntry
 	var offs []int64
 	last := ""
+	heap := 0
 	err := b.eachOffset(ctx, toc, func(name, value []byte, off int64) error {
 		if last != string(name) {
 			last = string(name)
+			heap += len(name)
+		}
+		heap += int(unsafe.Sizeof(offsetEntry{})+unsafe.Sizeof(off)) + len(value)
+		if heap > maxSortHeap {
+			return errHeaderHeap
 		}
 		entries = append(entries, offsetEntry{last, string(value), off})
 		offs = append(offs, off)
@@ -328,6 +351,7 @@ type tableWriter struct {
 	h       *header
 	current *labelName // the last of h.names, or nil after its end
 	value   []byte     // the last value
+	heap    int        // bytes of the header's names
 	listEnd int64
 	entry   []byte
 }
@@ -338,12 +362,16 @@ func (t *tableWriter) add(name, value []byte, off, size int64) error {
 		t.endName()
 		t.h.names = append(t.h.names, labelName{name: string(name)})
 		t.current = &t.h.names[len(t.h.names)-1]
+		t.heap += int(unsafe.Sizeof(labelName{})) + 2*len(name) + len(value)
 	} else if string(value) <= string(t.value) {
 		return errUnordered
 	}
 	if t.current.values%sampleEvery == 0 {
 		t.current.runs = append(t.current.runs, valueRun{string(value), t.w.n})
 		t.listEnd = 0
+		if t.heap += int(unsafe.Sizeof(valueRun{})) + len(value); t.heap > maxHeaderHeap {
+			return errHeaderHeap
+		}
 	}
 	t.current.values++
 	t.value = append(t.value[:0], value...)

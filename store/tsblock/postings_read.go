@@ -136,8 +136,20 @@ func (r *Reader) readSelection(ctx context.Context, s *selection) ([]uint32, err
 	return refs, nil
 }
 
-// countRefs returns an upper bound of the number of references in the lists of ranges, and sets unknown
-// sizes.
+// tooManyPostings reports lists that share series: the values of a label have different ones.
+const tooManyPostings = "the lists of a label have more postings than there can be series"
+
+// mostSeries returns an upper bound of the number of series.
+func (h *header) mostSeries() int64 {
+	least := int64(1 + 1 + 1 + 4) // length, number of labels, number of chunks, checksum
+	if h.version == 2 {
+		least = seriesAlign
+	}
+	return (h.series.to - h.series.from + least - 1) / least
+}
+
+// countRefs returns an upper bound of the number of references in the lists of ranges, which are of one label, and
+// sets unknown sizes.
 func (r *Reader) countRefs(ctx context.Context, set *pageSet, ranges []listRange) (most int64, err error) {
 	for i := range ranges {
 		g := &ranges[i]
@@ -153,10 +165,7 @@ func (r *Reader) countRefs(ctx context.Context, set *pageSet, ranges []listRange
 		}
 		most += (g.size - listFrame*g.lists) / 4
 	}
-	if most > 1<<32 {
-		return 0, r.block.corrupt("index", ranges[0].off, "more postings than there can be series")
-	}
-	return max(most, 1), nil // empty lists are still read and checked
+	return max(min(most, r.head.mostSeries()), 1), nil // empty lists are still read and checked
 }
 
 // readLists appends the references of the lists in a range.
@@ -169,8 +178,11 @@ func (r *Reader) readLists(ctx context.Context, w *walk, g listRange, refs []uin
 		}
 		length, count := binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:])
 		sum := crc32.Update(0, castagnoli, frame[4:])
-		if int64(length) != 4+4*int64(count) || w.pos+4*int64(count)+4 > w.end || int64(count) > int64(cap(refs)-len(refs)) {
+		if int64(length) != 4+4*int64(count) || w.pos+4*int64(count)+4 > w.end {
 			return nil, r.block.corrupt("index", at, "postings list: "+badLength)
+		}
+		if int64(count) > int64(cap(refs)-len(refs)) {
+			return nil, r.block.corrupt("index", at, tooManyPostings)
 		}
 		first := len(refs)
 		refs = refs[:first+int(count)]

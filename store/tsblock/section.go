@@ -158,6 +158,9 @@ func (s *section) uvarint(ctx context.Context) (uint64, error) {
 	return v, nil
 }
 
+// maxText bounds a symbol, a label name and a label value in bytes. Readers of others in its neighborhood read it too.
+const maxText = 1 << 20
+
 // text reads a length and that many bytes, which are valid until the next call.
 func (s *section) text(ctx context.Context) ([]byte, error) {
 	n, err := s.uvarint(ctx)
@@ -166,6 +169,9 @@ func (s *section) text(ctx context.Context) ([]byte, error) {
 	}
 	if n > uint64(s.left()) {
 		return nil, s.corrupt(badLength)
+	}
+	if n > maxText {
+		return nil, s.corrupt(fmt.Sprintf("a text of %d bytes", n))
 	}
 	if err := s.fill(ctx, int(n)); err != nil {
 		return nil, err

@@ -424,12 +424,16 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	if sc.slots, err = room(r, sc.slots, int(2*pairs)); err != nil {
 		return seriesPlan{}, err
 	}
-	for range 2 * pairs {
-		symbol := d.short()
-		if symbol>>32 != 0 {
+	unordered := false
+	for last := int64(-1); pairs > 0; pairs-- {
+		name, value := d.short(), d.short()
+		if (name|value)>>32 != 0 {
 			d.bad = true
 		}
-		sc.slots = append(sc.slots, uint32(symbol))
+		// Symbols are in order. Merges and PromQL rely on that of names, and on names that differ.
+		unordered = unordered || int64(name) <= last
+		last = int64(name)
+		sc.slots = append(sc.slots, uint32(name), uint32(value))
 	}
 	chunks := d.count(3)
 	if sc.chunks, err = room(r, sc.chunks[:0], int(chunks)); err != nil {
@@ -479,6 +483,8 @@ func (s *SeriesReader) series(b []byte, off int64, number uint32) (seriesPlan, e
 	switch {
 	case d.bad:
 		return seriesPlan{}, r.block.corrupt("index", off, "series entry ends early or has a number out of range")
+	case unordered:
+		return seriesPlan{}, r.block.corrupt("index", off, "the labels of a series are not in the order of their names, or a name repeats")
 	case disorder:
 		return seriesPlan{}, r.block.corrupt("index", off, "the chunks of a series are not in the order of their times")
 	}

@@ -84,6 +84,10 @@ const scratchPurpose = slab.Series
 // symbolPages is the number of pages of symbols that are pinned at once.
 const symbolPages = 64
 
+// symbolAhead bounds the bytes that are pinned for a symbol, whose position is known to the sampled symbol before it.
+// The rest is read when it is reached.
+const symbolAhead = 4 * pageSize
+
 // resolveSymbols finds the texts of a set in one pass through their pages, and stores the strings that keep
 // returns.
 func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]byte) (string, error)) error {
@@ -110,7 +114,7 @@ func (r *Reader) resolveSymbols(ctx context.Context, s *symbolSet, keep func([]b
 			w.rest = nil
 			for ; pinned < len(s.order) && len(set.pins) < symbolPages; pinned++ {
 				from, to := h.symbolSpan(s.order[pinned] >> 32)
-				set.request(from, to-from)
+				set.request(from, min(to-from, symbolAhead))
 			}
 			if err := set.load(ctx); err != nil {
 				return err

@@ -213,6 +213,7 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 	for p.next() {
 		refs = append(refs, p.at)
 	}
+	read := int64(0)
 	err = r.eachValue(ctx, n, own.prefix(false), slab.Values, func(value string, off, size int64) (bool, error) {
 		if !own.matches(value) {
 			return true, nil
@@ -230,6 +231,9 @@ func (r *Reader) valuesOfLists(ctx context.Context, c *collection, n *labelName,
 		its, err := r.expand(ctx, &s)
 		if err != nil {
 			return false, err
+		}
+		if read += int64(len(its)); read > r.head.mostSeries() {
+			return false, r.block.corrupt("index", off, tooManyPostings)
 		}
 		ok := overlap(its, refs)
 		r.freeAfter(slab.Postings, lent)

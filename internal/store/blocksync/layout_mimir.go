@@ -1,13 +1,8 @@
 package blocksync
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -28,9 +23,13 @@ type mimirLayout struct {
 
 var _ arrangement = mimirLayout{}
 
-// maxBucketIndex bounds a bucket index in bytes, compressed and uncompressed: at some 250 bytes per block it
-// suffices for a million blocks.
-const maxBucketIndex = 256 << 20
+// Bounds of a bucket index.
+const (
+	// maxBucketIndex is in bytes, compressed and uncompressed: it suffices for maxIndexBlocks of some 250 bytes each.
+	maxBucketIndex = 256 << 20
+
+	maxIndexBlocks = 1_000_000 // and deletion marks
+)
 
 func (m mimirLayout) tenants(ctx context.Context) (tenants []string, others listing, err error) {
 	if len(m.allowed) > 0 {
@@ -138,18 +137,18 @@ func markerName(tenant string, id ulid.ULID) string {
 	return path.Join(tenant, markersName, id.String()+"-"+deletionMarkName)
 }
 
-// A bucketIndex is bucket-index.json in version 1 or 2 (version 2 adds compactor_shard_id). Unused fields are
-// omitted.
+// A bucketIndex is the part of a bucket-index.json that is used, in version 1 or 2 (version 2 adds compactor_shard_id).
 type bucketIndex struct {
-	Version int `json:"version"`
-	Blocks  []struct {
-		ID string `json:"block_id"`
-	} `json:"blocks"`
-	Marks []struct {
-		ID           string `json:"block_id"`
-		DeletionTime int64  `json:"deletion_time"`
-	} `json:"block_deletion_marks"`
-	UpdatedAt int64 `json:"updated_at"` // seconds since 1970
+	Version   int
+	Blocks    []ulid.ULID
+	Marks     []indexMark
+	UpdatedAt int64 // seconds since 1970
+}
+
+// An indexMark is a deletion mark in a bucket index.
+type indexMark struct {
+	ID           ulid.ULID
+	DeletionTime int64 // seconds since 1970
 }
 
 // fromIndex lists a tenant by its bucket index. It returns false without an error if the index is missing,
@@ -168,49 +167,14 @@ func (m mimirLayout) fromIndex(ctx context.Context, tenant string) (listing, boo
 	}
 	l := newListing()
 	l.partial = true
-	for _, b := range index.Blocks {
-		id, _ := parseBlockID(b.ID) // parseBucketIndex has checked it
+	for _, id := range index.Blocks {
 		l.block(id)
 	}
 	for _, mark := range index.Marks {
-		id, _ := parseBlockID(mark.ID)
-		if f := l.blocks[id]; f != nil {
+		if f := l.blocks[mark.ID]; f != nil {
 			f.saw |= sawDeletionMark
 			f.deletionTime = mark.DeletionTime
 		}
 	}
 	return l, true, nil
-}
-
-// parseBucketIndex parses a bucket-index.json.gz.
-func parseBucketIndex(packed []byte) (*bucketIndex, error) {
-	zr, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("bucket index: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(zr, maxBucketIndex+1))
-	if err != nil {
-		return nil, fmt.Errorf("bucket index: %w", err)
-	}
-	if len(text) > maxBucketIndex {
-		return nil, fmt.Errorf("bucket index: %w", errTooLong)
-	}
-	var index bucketIndex
-	if err := json.Unmarshal(text, &index); err != nil {
-		return nil, fmt.Errorf("bucket index: %w", err)
-	}
-	if index.Version < 1 || index.Version > 2 {
-		return nil, fmt.Errorf("bucket index: version %d is unknown", index.Version)
-	}
-	for _, b := range index.Blocks {
-		if _, ok := parseBlockID(b.ID); !ok {
-			return nil, fmt.Errorf("bucket index: %q is no block id", b.ID)
-		}
-	}
-	for _, mark := range index.Marks {
-		if _, ok := parseBlockID(mark.ID); !ok {
-			return nil, fmt.Errorf("bucket index: %q is no block id", mark.ID)
-		}
-	}
-	return &index, nil
 }

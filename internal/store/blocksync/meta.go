@@ -17,6 +17,9 @@ import (
 // times.
 const maxMeta = 16 << 20
 
+// maxExternal bounds the bytes of a block's external labels, which each of its series has in responses.
+const maxExternal = 64 << 10
+
 // parseMeta parses the meta.json of a block. Its errors are verdicts on the block.
 func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 	m, err := tsblock.ParseMeta(text)
@@ -31,6 +34,16 @@ func parseMeta(text []byte, id ulid.ULID) (*tsblock.Meta, error) {
 		return nil, skip(SkipCorruptMeta, "the thanos section of meta.json has version %d, 1 is known", m.Thanos.Version)
 	case Resolution(m.Thanos.Downsample.Resolution).level() < 0:
 		return nil, skip(SkipDownsampled, "a resolution of %d ms is unknown, supported are 5m and 1h", m.Thanos.Downsample.Resolution)
+	}
+	size := 0
+	for name, value := range m.Thanos.Labels {
+		if name == "" {
+			return nil, skip(SkipCorruptMeta, "an external label has no name")
+		}
+		size += len(name) + len(value)
+	}
+	if size > maxExternal {
+		return nil, skip(SkipCorruptMeta, "the external labels have %d bytes, the limit is %d", size, maxExternal)
 	}
 	return m, nil
 }
