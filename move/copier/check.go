@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/taredb/tare/internal/move/dump"
 	"github.com/taredb/tare/internal/move/state"
 	"github.com/taredb/tare/internal/move/tabledef"
 	"github.com/taredb/tare/internal/mysql/session"
@@ -123,32 +122,6 @@ func (p *preparePhase) checkOwners(ctx context.Context) error {
 		}
 		if foreign != nil {
 			return fmt.Errorf("merge into %s: %w", t.Spec.Target(), foreign)
-		}
-	}
-	return nil
-}
-
-// checkKept returns an error for a target table that has lost the rows that an earlier run has copied, such as by TRUNCATE. While changes are
-// followed, all rows may have been deleted in the source, so a table that was followed is not checked.
-func (p *preparePhase) checkKept(ctx context.Context) error {
-	for _, t := range p.tables {
-		if t.State == nil || t.Past() || p.o.Follow && t.State.Phase != tabledef.Copying ||
-			!slices.ContainsFunc(t.State.Chunks, func(k tabledef.RecordedChunk) bool { return k.Copied && k.Rows > 0 }) {
-			continue
-		}
-		found, err := hasRows(ctx, t, p.to)
-		if err != nil {
-			return err
-		}
-		if found {
-			continue
-		}
-		last, err := p.snapshot.Reader(0).LastKey(ctx, t.Source)
-		if err != nil && !errors.Is(err, dump.ErrNoLog) {
-			return err
-		}
-		if last != nil || err != nil { // a dump does not change
-			return fmt.Errorf("resume the copy to %s: the state in the target records copied rows, but the table is empty; use option restart", t.Spec.Target())
 		}
 	}
 	return nil

@@ -257,12 +257,26 @@ func (r *redefiner) describe(ctx context.Context, source binlog.Follower, spec *
 		d.Keys = !tabledef.SameForeignKeys(noted.Table, now.Table)
 	}
 	if d.Empty {
-		if err := mustBeEmpty(ctx, t, r.to); err != nil {
-			return nil, fmt.Errorf("the source's %s was truncated (%s), and everything before that is in the target: TRUNCATE TABLE %s there, and run the same command again to resume",
-				spec.Source(), d.Change, spec.TargetSQL())
+		empty, where := emptied(t)
+		switch found, err := hasRowsOf(ctx, t, r.to, where); {
+		case err != nil:
+			return nil, err
+		case found:
+			return nil, fmt.Errorf("the source's %s was truncated (%s), and everything before that is in the target: %s there, and run the same command again to resume",
+				spec.Source(), d.Change, empty)
 		}
 	}
 	return t, nil
+}
+
+// emptied returns the statement that deletes the rows of the source in the target, and the condition of its rows in the form of WHERE: of a merge
+// the table has rows of other sources.
+func emptied(t *tabledef.Table) (statement, where string) {
+	if t.Target.Owned == nil {
+		return "TRUNCATE TABLE " + t.Spec.TargetSQL(), ""
+	}
+	where = " WHERE " + t.Target.Owned.Condition()
+	return "DELETE FROM " + t.Spec.TargetSQL() + where, where
 }
 
 // stopped records the change of a table's definition that ended following, if err is one, and adds to
@@ -282,6 +296,10 @@ func (r *redefiner) stopped(ctx context.Context, err error) error {
 	}
 	for _, t := range r.tables {
 		if t.Source.FullName() == stop.Table {
+			if t.Target.Owned != nil && stop.Change == binlog.ChangeTruncate {
+				statement, _ := emptied(t)
+				said.Try = strings.Replace(said.Try, "do the same there", statement+" there, where the table has rows of other sources", 1)
+			}
 			if err := r.state.StoppedBy(ctx, r.to, t.Spec, stop.SQL); err != nil {
 				return errors.Join(&said, err)
 			}

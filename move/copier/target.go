@@ -78,7 +78,12 @@ func mustBeEmpty(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) er
 }
 
 func hasRows(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client) (found bool, err error) {
-	if _, err = c.Query(ctx, "SELECT 1 FROM "+t.Spec.TargetSQL()+" LIMIT 1", func(mysqlwire.TextRow) error {
+	return hasRowsOf(ctx, t, c, "")
+}
+
+// hasRowsOf reports whether a target table has rows with a condition in the form of WHERE.
+func hasRowsOf(ctx context.Context, t *tabledef.Table, c *mysqlconn.Client, where string) (found bool, err error) {
+	if _, err = c.Query(ctx, "SELECT 1 FROM "+t.Spec.TargetSQL()+where+" LIMIT 1", func(mysqlwire.TextRow) error {
 		found = true
 		return nil
 	}); err != nil {

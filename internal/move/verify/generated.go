@@ -18,6 +18,9 @@ func generatedColumns(t *tabledef.Table) *comparison {
 		return nil
 	}
 	c := &comparison{t: t, target: t.Written, source: rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan}}
+	if o := t.Target.Owned; o != nil { // the chunk has no rows of other sources
+		c.there.Where = o.Condition()
+	}
 	for i := range t.Source.Generated {
 		if t.Source.Generated[i].Stored {
 			c.addGenerated(t.Source, t.Written, i)
