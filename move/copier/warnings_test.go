@@ -43,5 +43,13 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("a number that was cut off: %v", err)
 			}
 		}
+		// A row violates a constraint that the target alone has. LOAD DATA skips it.
+		for _, how := range []string{"1", "0"} {
+			sqlExec(t, p.target, "DROP DATABASE copied", "CREATE DATABASE copied", "DROP DATABASE IF EXISTS _tare", "SET GLOBAL local_infile = "+how,
+				"CREATE TABLE copied.a LIKE warn.a", "ALTER TABLE copied.a ADD CONSTRAINT few CHECK (n < 3)")
+			if _, err := copier.Run(t.Context(), p.into("copied", "a")); err == nil || !strings.Contains(strings.ToLower(err.Error()), "constraint") || !strings.Contains(err.Error(), "few") {
+				t.Errorf("a constraint with local_infile %s: %v", how, err)
+			}
+		}
 	})
 }

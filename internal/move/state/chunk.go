@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -181,7 +182,8 @@ func (c *ChunkWriter) Settle(ctx context.Context) error {
 		return ErrDuplicate
 	}
 	if res.Records != uint64(c.sent) || res.Skipped != 0 || res.Deleted != 0 && !c.w.Follows {
-		return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", ErrRows, c.sent, res.Records, res.Skipped, res.Deleted)
+		err := c.w.Expected(ctx, c.t, RowsWritten, res.Warnings) // which has the reason, such as a CHECK constraint
+		return fmt.Errorf("%w: %d were sent, it counted %d, skipped %d and replaced %d older ones", cmp.Or(err, ErrRows), c.sent, res.Records, res.Skipped, res.Deleted)
 	}
 	c.Rows += c.sent
 	return c.w.Expected(ctx, c.t, RowsWritten, res.Warnings)
