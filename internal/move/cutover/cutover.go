@@ -16,6 +16,7 @@ import (
 	"github.com/taredb/tare/internal/mysql/session"
 	"github.com/taredb/tare/mysql/binlog"
 	"github.com/taredb/tare/mysql/mysqlconn"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 // A Copy is the copy whose clients are switched.
@@ -433,7 +434,13 @@ func (c *Cutover) pauseClients(ctx context.Context) (err error) {
 // reach blocks until the target has everything that the source has, and suspends following. Commands are paused and none is executing,
 // so the source's current position is its last one.
 func (c *Cutover) reach(ctx context.Context) (err error) {
+	if err := c.nonePrepared(ctx); err != nil {
+		return err
+	}
 	if c.source, err = c.copy.Source.CurrentPosition(ctx); err != nil {
+		return err
+	}
+	if err := mayWrite(ctx, c.notes); err != nil {
 		return err
 	}
 	defer c.f.SuspendThrottle()() // clients are paused: apply without throttling
@@ -454,6 +461,40 @@ func (c *Cutover) reach(ctx context.Context) (err error) {
 	c.target = binlog.Position{}
 	if c.back != nil {
 		c.target, err = c.back.CurrentPosition(ctx)
+	}
+	return err
+}
+
+// errReadOnly means that the switched clients could not write.
+var errReadOnly = errors.New("the target is read-only: SET GLOBAL read_only = 0 there")
+
+// mayWrite returns errReadOnly if a target refuses the writes of accounts without special privileges, which the copy's account may have.
+func mayWrite(ctx context.Context, target *state.Writer) error {
+	v := ""
+	err := target.Retry(ctx, func() (err error) {
+		v, err = session.QueryValue(ctx, target.Conn, "SELECT @@GLOBAL.read_only + 0")
+		return err
+	})
+	if err == nil && v != "0" {
+		err = errReadOnly
+	}
+	return err
+}
+
+// errXADenied is MySQL's error for XA RECOVER without XA_RECOVER_ADMIN.
+const errXADenied = 1401
+
+// nonePrepared returns errPrepared if an XA transaction is prepared at the source, where its clients could not commit it after the switch. If the
+// account may not see them, the copy's snapshot has reported that.
+func (c *Cutover) nonePrepared(ctx context.Context) error {
+	source, ok := c.copy.Source.(session.Querier)
+	if !ok {
+		return nil
+	}
+	err := seesPrepared(func(each func(mysqlwire.TextRow) error) error { return source.Query(ctx, listPrepared, each) })
+	var refused *mysqlconn.ServerError
+	if errors.As(err, &refused) && (session.Denied(refused.Number) || refused.Number == errXADenied) {
+		return nil
 	}
 	return err
 }

@@ -18,5 +18,4 @@
 // The machine, a pure core without I/O, decides the next step, and [Cutover] executes it. A record in the
 // target has the progress of the cutover, so that a run that resumes the copy knows whose log it may apply.
 // Clients are paused for at most Options.MaxPause per try. Package copier documents why no statement is lost.
-// run that resumes a copy knows whose log it may apply. Package copier documents why no statement is lost.
 package cutover

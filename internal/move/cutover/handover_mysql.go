@@ -78,14 +78,24 @@ func lockedPosition(ctx context.Context, locks *mysqlconn.Client, parts []*Hando
 	return endOfLog(ctx, locks)
 }
 
-// errPrepared means that a transaction could be committed on a read-only server.
+// errPrepared means that a transaction could be committed on a server that clients have left.
 var errPrepared = errors.New("an XA transaction is prepared: if that lasts, XA RECOVER lists it; commit it or roll it back")
 
 // nonePrepared returns errPrepared if an XA transaction is prepared, before its session is disconnected. The targets would not reach the end
-// of the log either: following resumes before the XA PREPARE.
+// of the log either: following resumes before the XA PREPARE, unless that precedes the copy's snapshot.
 func nonePrepared(ctx context.Context, locks *mysqlconn.Client) error {
+	return seesPrepared(func(each func(mysqlwire.TextRow) error) error {
+		_, err := locks.Query(ctx, listPrepared, each)
+		return err
+	})
+}
+
+const listPrepared = "XA RECOVER"
+
+// seesPrepared returns errPrepared if a list has transactions.
+func seesPrepared(list func(each func(mysqlwire.TextRow) error) error) error {
 	n := 0
-	_, err := locks.Query(ctx, "XA RECOVER", func(mysqlwire.TextRow) error {
+	err := list(func(mysqlwire.TextRow) error {
 		n++
 		return nil
 	})

@@ -62,7 +62,7 @@ func (h *Handover) try(ctx context.Context, parts []*HandoverPart) (err error) {
 func (t *handoverTry) catchUp(ctx context.Context) (err error) {
 	if t.serverLocked {
 		t.position, err = lockedPosition(ctx, t.locks.Client, t.parts)
-	} else {
+	} else if err = nonePrepared(ctx, t.locks.Client); err == nil {
 		t.position, err = t.parts[0].Source.CurrentPosition(ctx)
 	}
 	if err != nil {
