@@ -138,7 +138,7 @@ func (r *run) unaltered(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if was == nil || counterText.ReplaceAllString(was.Table.Create, "") != counterText.ReplaceAllString(now.Create, "") {
+	if was == nil || definitionOf(was.Table) != definitionOf(now) {
 		return noWayError{fmt.Errorf("%s was altered after the swap, which the old table %s.%s does not have: undo that, or have the old table dropped by tare alter finish",
 			r.s.fullName(), r.s.Schema, r.s.old())}
 	}

@@ -161,6 +161,11 @@ func (r *run) copy(ctx context.Context, report *Report) error {
 	report.Copy.SwapPosition = r.job.From
 	if err != nil {
 		_ = dropSentry(context.WithoutCancel(ctx), r.c, r.s) // otherwise the next run does
+		if stop := new(binlog.StopError); errors.As(err, &stop) && stop.Reason == binlog.StopSchema {
+			said := *stop
+			said.Try = "that is a change " + shadowLacks
+			err = &said
+		}
 		if errors.Is(err, state.ErrRows) {
 			err = fmt.Errorf("%w; a value does not fit the new definition without a change: correct the rows and repeat the command, or discard it with option cancel", err)
 		}
@@ -209,7 +214,25 @@ func (s *swap) Run(ctx context.Context, c *copier.Swapping) error {
 	if err != nil {
 		return err
 	}
+	if err := s.unaltered(ctx); err != nil {
+		return err
+	}
 	return s.w.run(ctx, c)
+}
+
+// unaltered returns an error if the table was altered between its description and the position from which its changes are followed: later ones stop
+// following. It uses another connection than the run's, which may have been idle for hours.
+func (s *swap) unaltered(ctx context.Context) error {
+	c, err := connect(ctx, s.r.o.On)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // it has no open transaction
+	t, err := rowstream.ReadTable(ctx, c, s.r.s.Schema, s.r.s.Table)
+	if err != nil {
+		return err
+	}
+	return s.r.sameDefinition(t)
 }
 
 func newCopyReport(s *Statement) *CopyReport {
@@ -255,9 +278,12 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 		}
 	}
 	if phase == "" { // no row is copied
+		r.job.Definition = definitionOf(r.t)
 		if err := r.createShadow(ctx); err != nil {
 			return nil, nil, err
 		}
+	} else if err := r.sameDefinition(r.t); err != nil {
+		return nil, nil, fmt.Errorf("alter %s by a copy: %w", r.s.fullName(), err)
 	}
 	shadow, err := rowstream.ReadTable(ctx, r.c, r.s.Schema, r.s.shadow())
 	if err != nil {
@@ -274,6 +300,20 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 		err = errors.Join(err, r.discard(ctx))
 	}
 	return nil, nil, fmt.Errorf("alter %s by a copy: %w", r.s.fullName(), err)
+}
+
+// definitionOf returns the definition of a table without its counter.
+func definitionOf(t *rowstream.Table) string { return counterText.ReplaceAllString(t.Create, "") }
+
+// shadowLacks is what to do after a change of the table that the shadow does not have, and that would be lost by the swap.
+const shadowLacks = "which its shadow does not have: repeat the command with option restart"
+
+// sameDefinition returns an error if the table was altered since the shadow was created.
+func (r *run) sameDefinition(t *rowstream.Table) error {
+	if r.job.Definition == "" || r.job.Definition == definitionOf(t) {
+		return nil
+	}
+	return fmt.Errorf("the table was altered by another client since the copy was started, %s", shadowLacks)
 }
 
 // createShadow creates the shadow with the new definition.

@@ -13,6 +13,7 @@ import (
 	"github.com/taredb/tare/internal/move/telemetry"
 	"github.com/taredb/tare/internal/move/verify"
 	"github.com/taredb/tare/internal/testwait"
+	"github.com/taredb/tare/mysql/mysqlwire"
 )
 
 var errStop = errors.New("the test ends the run")
@@ -63,6 +64,70 @@ func TestResume(t *testing.T) {
 		w.end(d, "t", "n")
 		if old := d.value(c, "SELECT COUNT(*) >= 200 FROM _tare_old_t"); old != "1" {
 			t.Error("the old table is not there")
+		}
+	})
+}
+
+// TestAlteredMeanwhile has the table altered by another client after a run was interrupted, and while one works: its change is not lost by a swap.
+func TestAlteredMeanwhile(t *testing.T) {
+	onBoth(t, func(t *testing.T, d *database) {
+		for table, change := range map[string]string{"c": "ALTER TABLE c ADD COLUMN more INT DEFAULT 4", "i": "CREATE INDEX more ON i (n)"} {
+			d.exec("CREATE TABLE "+d.schema+"."+table+" (id INT PRIMARY KEY, n INT)", "INSERT INTO "+d.schema+"."+table+" VALUES (1, 1), (2, 2)")
+			o := d.options(table, "MODIFY n BIGINT")
+			o.AlwaysCopy = true
+			c := d.connect()
+			for _, interrupted := range []bool{true, false} {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				var once sync.Once
+				var altering sync.WaitGroup
+				o.Observe = func(e telemetry.Event) {
+					if e.Kind != telemetry.EventDone {
+						return
+					}
+					once.Do(func() {
+						if interrupted {
+							cancel(errStop)
+							return
+						}
+						altering.Go(func() { // it may wait for the end of the snapshot
+							if _, err := c.Exec(t.Context(), strings.ReplaceAll(change, "more", "more2")); err != nil {
+								t.Error(err)
+							}
+						})
+					})
+				}
+				o.Restart, o.Postpone = !interrupted, !interrupted // nothing but the change ends the second run
+				if _, err := Run(ctx, o); err == nil || !interrupted && !strings.Contains(err.Error(), shadowLacks) {
+					t.Errorf("%s, interrupted %t: %v", change, interrupted, err)
+				}
+				cancel(nil)
+				testwait.Group(t, "the other client to alter the table", &altering)
+				if interrupted {
+					if _, err := c.Exec(t.Context(), change); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o.Observe, o.Restart, o.Postpone = nil, false, false
+				if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the table was altered by another client since the copy was started, "+shadowLacks) {
+					t.Errorf("%s, the next run: %v", change, err)
+				}
+			}
+			o.Restart = true
+			if _, err := Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			created := ""
+			if _, err := c.Query(t.Context(), "SHOW CREATE TABLE "+table, func(row mysqlwire.TextRow) error {
+				created = string(row[1])
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"`n` bigint", "`more`", "`more2`"} {
+				if !strings.Contains(created, want) {
+					t.Errorf("no %s in %s", want, created)
+				}
+			}
 		}
 	})
 }

@@ -20,6 +20,9 @@ type job struct {
 	// Fixed has the values of added columns, which are the same in all runs. A nil value is NULL.
 	Fixed map[string][]byte `json:"fixed"`
 
+	// Definition is that of the table as the shadow was created from it; empty: it was not recorded.
+	Definition string `json:"definition,omitempty"`
+
 	From string `json:"from,omitempty"` // a position of the binary log before the last try of a swap
 	Kept *kept  `json:"kept,omitempty"` // nil: the tables are not known to be swapped
 }
