@@ -93,6 +93,9 @@ func (f *Filler) fill(v reflect.Value, field string) {
 		f.fillMap(v, field)
 	case reflect.Struct:
 		for i := range t.NumField() {
+			if t.Field(i).Name == "_" {
+				continue // no program can set it
+			}
 			// By its address, unexported fields can be set too.
 			x := v.Field(i)
 			f.fill(reflect.NewAt(x.Type(), unsafe.Pointer(x.UnsafeAddr())).Elem(), nameOf(t)+"."+t.Field(i).Name)

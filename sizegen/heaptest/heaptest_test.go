@@ -64,12 +64,14 @@ type (
 		skip   *int
 		f      func()
 		c      chan int
+		_      *int
+		_      string
 	}
 )
 
 func (*disc) area() {}
 
-// TestFiller checks that each field is set in some of the values, except those that are skipped or
+// TestFiller checks that each field is set in some of the values, except those that are skipped, are blank or
 // cannot be set, and that the same seed gives the same values.
 func TestFiller(t *testing.T) {
 	const pkg = "github.com/taredb/tare/sizegen/heaptest_test."
@@ -110,7 +112,7 @@ func TestFiller(t *testing.T) {
 			t.Errorf("%s is set in %d of 100 values", name, set[name])
 		}
 	}
-	for _, name := range []string{"skip", "f", "c"} {
+	for _, name := range []string{"skip", "f", "c", "_"} {
 		if set[name] > 0 {
 			t.Errorf("%s is set in %d values", name, set[name])
 		}
