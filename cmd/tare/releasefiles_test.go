@@ -83,6 +83,29 @@ func TestReleaseFiles(t *testing.T) {
 	}
 }
 
+// TestCompletedNames completes names of commands and values of options, which are no files.
+func TestCompletedNames(t *testing.T) {
+	for line, want := range map[string]string{
+		"se": "serve", "help se": "serve", "help config ": "check print", "help nosuch ": "", "help config check ": "", "help config x": "",
+		"top --sort ": "load calls mean p99 errors rows", "serve --log-compress ": "none gzip zstd",
+	} {
+		args := strings.Split(line, " ")
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"__complete"}, args...), &stdout, &stderr); code != 0 {
+			t.Fatalf("%q: exit code %d: %s", line, code, &stderr)
+		}
+		var got []string
+		lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+		for _, l := range lines[:len(lines)-1] {
+			name, _, _ := strings.Cut(l, "\t")
+			got = append(got, name)
+		}
+		if names := strings.Join(got, " "); names != want || lines[len(lines)-1] != ":4" {
+			t.Errorf("%q is completed by %q, %s; want %q, :4", line, names, lines[len(lines)-1], want)
+		}
+	}
+}
+
 // TestSampleConfiguration loads the sample as it is, and with all that is commented out.
 func TestSampleConfiguration(t *testing.T) {
 	sample, err := os.ReadFile("../../deploy/tare.yaml")
