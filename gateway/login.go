@@ -265,7 +265,7 @@ func (l *login) leaveBackend() {
 	}
 	b.Close()
 	l.srv.ids.drop(l.connID, &l.shown)
-	l.connected(l.ownID(), string(l.hello.ServerVersion))
+	l.connected(l.shown.greeted.Load(), string(l.hello.ServerVersion))
 	l.share()
 }
 

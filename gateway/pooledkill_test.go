@@ -119,3 +119,28 @@ func TestKillSharedPrepared(t *testing.T) {
 func littleEndian(n uint32) []byte {
 	return []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
 }
+
+// TestKillSharedElsewhere sends the KILL of a client of one gateway to another one: it fails, and kills no client of that one. The ids
+// are positive for drivers that take them for signed integers.
+func TestKillSharedElsewhere(t *testing.T) {
+	s := testmysql.Start(t)
+	var clients [2][]*mysqlconn.Client
+	for i := range clients {
+		r := startPooled(t, s, 1, nil)
+		for range 3 {
+			clients[i] = append(clients[i], dialPooled(t, r.addr, "", nil))
+		}
+	}
+	for _, c := range clients[0] {
+		if int32(c.ConnectionID) <= 0 {
+			t.Errorf("id %d is negative in 32 bits", c.ConnectionID)
+		}
+		_, err := clients[1][0].Exec(t.Context(), "KILL "+uintText(c.ConnectionID))
+		if e := refusal(t, "a KILL of another gateway's client", err); e.Number != 1094 {
+			t.Errorf("error %d: %s", e.Number, e.Message)
+		}
+	}
+	for _, c := range append(clients[0], clients[1]...) {
+		one(t, c, "select 1")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	mathrand "math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -27,8 +28,14 @@ import (
 // an id and a challenge of its own. It authenticates the users of its accounts. Every other client gets a connection of its own, and
 // responds to that connection's challenge.
 
-// ownID returns a connection id that no server assigns before two billion connections.
-func (s *session) ownID() uint32 { return 1<<31 | uint32(s.number)&math.MaxInt32 }
+// takeOwnID takes a connection id that no server assigns before a billion connections. It fits a signed integer, for which drivers such
+// as MariaDB Connector/J take it, and is random: a KILL that arrives at another gateway finds no client there.
+func (s *session) takeOwnID() (id uint32) {
+	for taken := false; !taken; taken = s.srv.ids.take(id, &s.shown) {
+		id = 1<<30 | mathrand.Uint32()>>2
+	}
+	return id
+}
 
 // greeting returns the backend's greeting, without its challenge.
 func (l *login) greeting(ctx context.Context) (*mysqlwire.Handshake, error) {
@@ -52,9 +59,8 @@ func (l *login) greetAlone(ctx context.Context) error {
 		return err
 	}
 	l.hello = *h
-	l.hello.ConnectionID = l.ownID()
+	l.hello.ConnectionID = l.takeOwnID()
 	l.hello.AuthData = newChallenge()
-	l.srv.ids.take(l.hello.ConnectionID, &l.shown)
 	l.connected(l.hello.ConnectionID, string(l.hello.ServerVersion))
 	return nil
 }
