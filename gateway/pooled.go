@@ -45,6 +45,7 @@ type sharedConn struct {
 	mode     sqldigest.Mode
 	status   mysqlwire.Status
 	insertID uint64 // LAST_INSERT_ID()
+	last     bool   // it is closed after its current use
 	inserted bool   // insertID is out of date
 	unlike   bool   // it was not the session's, but 0, when that began
 
@@ -481,7 +482,7 @@ func (s *session) giveBack() error {
 		}
 	}
 	behind := l.shared.InLine() > 0
-	if s.turnstile.hold != nil || s.ended || c.stale || c.account.Forgotten() || !behind && len(s.backend.Buffered()) > 0 {
+	if s.turnstile.hold != nil || s.ended || c.stale || c.last || c.account.Forgotten() || !behind && len(s.backend.Buffered()) > 0 {
 		s.turnstile.endHold(s.task) // a KILL QUERY may not reach another session
 		s.discardShared()
 		return nil

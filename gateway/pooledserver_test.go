@@ -391,3 +391,34 @@ func TestLoginIsLearnedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestPooledReplica registers a client as a replica: the server lists it until the client has left.
+func TestPooledReplica(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		r := startPooled(t, s, 1, nil)
+		as := func(c *mysqlconn.Config) { c.User = testmysql.RootUser }
+		c, other := dialPooled(t, r.addr, "", as), dialPooled(t, r.addr, "", as)
+		command := append([]byte{byte(mysqlwire.ComRegisterReplica), 42, 0, 0, 0}, "\x01h\x01u\x01p"...)
+		must(t, c.Send(t.Context(), append(command, make([]byte, 10)...)))
+		direct := dialPooled(t, s.Addr, "", as)
+		list := "show replicas"
+		if strings.Contains(direct.ServerVersion, "MariaDB") {
+			list = "show slave hosts"
+		}
+		listed := func() (found bool) {
+			_, err := direct.Query(t.Context(), list, func(mysqlwire.TextRow) error { found = true; return nil })
+			must(t, err)
+			return found
+		}
+		if !listed() {
+			t.Error("the server does not list the client")
+		}
+		testwait.Until(t, "the client to be pinned", func() bool {
+			pins := r.Pinned()
+			return len(pins) == 1 && strings.Contains(pins[0].Reason, "replica")
+		})
+		must(t, c.Close())
+		one(t, other, "select 1")
+		testwait.Until(t, "the server to unregister the client", func() bool { return !listed() })
+	})
+}

@@ -236,6 +236,12 @@ func (s *session) settle() (keptBy, error) {
 	}
 	l.opened = l.opened || s.resp.Errno != 0 && !s.modes.status.Has(mysqlwire.StatusAutocommit)
 	l.saved = s.hasSavepoint()
+	if registered := s.msg.cmd == mysqlwire.ComRegisterReplica && s.resp.Errno == 0; registered || isReadOnly(s.resp.Errno) {
+		l.shared.Value.last = true
+		if registered {
+			s.carried.pinFor(sqldigest.Digest{}, "the client is registered as a replica")
+		}
+	}
 	why := s.keeps()
 	if why == keptByModes && s.modes.unknown && !l.unread && !l.found {
 		if err := s.goAlone(); err != nil {
@@ -252,6 +258,10 @@ func (s *session) settle() (keptBy, error) {
 	}
 	return why, nil
 }
+
+// isReadOnly reports whether a server refuses a statement because of its option read_only. After a failover, the backend's address may
+// be another server's, of which a new connection would be.
+func isReadOnly(errno uint16) bool { return errno == 1290 || errno == 1836 }
 
 // expire returns the connection of a client that has not read its diagnostics in time.
 func (s *session) expire() error {
