@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/pool"
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlconn"
 	"github.com/taredb/tare/mysql/mysqlwire"
 )
@@ -326,6 +327,28 @@ func (s *session) poolAccount() (password string, learned *pool.Account, err err
 		return "", nil, errForgotten
 	}
 	return learned.Password(), learned, nil
+}
+
+// logInOn logs in at a server for sessions of a class.
+func (s *session) logInOn(ctx context.Context, nc net.Conn, to *target, key class, password string, learned *pool.Account) (*mysqlconn.Client, error) {
+	login := mysqlconn.Login{
+		User: s.modes.user, Password: password, Charset: key.charset, MaxPacket: 1 << 30, ServerKey: to.Key,
+		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | s.caps&mysqlwire.CapPluginAuthLenenc,
+	}
+	login.AllowClearText = learned != nil && learned.Clear
+	if key.caps>>32 == 0 { // with it, MariaDB does not read its own capabilities
+		login.Capabilities |= mysqlwire.CapLongPassword
+	}
+	var socket net.Conn
+	if key.tls {
+		login.TLS, socket = to.tls.Load(), netloop.NewCollector(nc)
+	} else {
+		socket = netloop.NewConn(nc)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline)
+	}
+	return mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(socket, make([]byte, backendBuffer)), login)
 }
 
 // loggedInAs records the outcome of a login with a learned password, and returns its error.

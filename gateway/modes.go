@@ -55,9 +55,18 @@ func (m *modes) reportSchema(name []byte) {
 
 // setServer records the server's product by the version in its greeting.
 func (m *modes) setServer(version string) {
-	m.maria = strings.Contains(version, "MariaDB")
+	m.maria = isMaria(version)
 	m.set(m.mode.WithServer(sqldigest.ParseServer(version)))
 }
+
+// follow records the server's product on another connection, which has a mode.
+func (m *modes) follow(maria bool, mode sqldigest.Mode) {
+	m.maria = maria
+	m.set(m.mode.WithServer(mode.Server()))
+}
+
+// isMaria reports whether the version of a server is one of MariaDB.
+func isMaria(version string) bool { return strings.Contains(version, "MariaDB") }
 
 // setStatus records the server's status, which includes modes that change how SQL is read. It does not allocate.
 func (m *modes) setStatus(st mysqlwire.Status) {

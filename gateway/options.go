@@ -182,9 +182,6 @@ func (o *Options) Validate() error {
 	if o.Pool != nil {
 		o.Pool.Wait, o.Pool.Statements = cmp.Or(o.Pool.Wait, defaultPoolWait), cmp.Or(o.Pool.Statements, defaultPoolStatements)
 		errs = append(errs, o.Pool.validate())
-		if o.Standby != nil {
-			errs = append(errs, errors.New("sessions that share connections cannot be switched to a standby: use one of the two"))
-		}
 	}
 	o.ClientTLS = cmp.Or(o.ClientTLS, o.clientTLSDefault())
 	errs = append(errs, o.validateClientTLS())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/pool"
+	"github.com/taredb/tare/internal/gateway/switchover"
 	"github.com/taredb/tare/internal/mysql/sqlplan"
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -22,6 +23,7 @@ type class struct {
 	charset uint8 // of the login
 	tls     bool
 	schema  bool // a default schema is selected, which no command undoes
+	side    switchover.Side
 }
 
 // A sharedConn is a connection to the backend that sessions take turns on. The task of the session that it is lent to uses it, or
@@ -30,6 +32,7 @@ type sharedConn struct {
 	conn  *mysqlconn.Conn
 	id    uint32 // at the server
 	to    *target
+	maria bool
 	login *loginState
 	base  int64 // heap bytes without statements
 
@@ -42,10 +45,10 @@ type sharedConn struct {
 	ddl      uint64 // Server.schemaDDL before the schema was selected
 	wasReset bool   // there was a COM_RESET_CONNECTION after the login, by a client
 	stale    bool   // the fields above are not the state: it has to be reset
+	last     bool   // it is closed after its current use
 	mode     sqldigest.Mode
 	status   mysqlwire.Status
 	insertID uint64 // LAST_INSERT_ID()
-	last     bool   // it is closed after its current use
 	inserted bool   // insertID is out of date
 	unlike   bool   // it was not the session's, but 0, when that began
 
@@ -57,6 +60,13 @@ type sharedConn struct {
 type loginState struct {
 	restore string // the statement that brings a session that was reset into the state after its login; "": none is required
 	resets  bool   // a reset and restore do that
+	state   sessionState
+}
+
+// A loginKey is what logins have in common that leave the same state.
+type loginKey struct {
+	class  class  // without schema
+	server string // its identity and settings: see serverQuery
 }
 
 // A userPool is the connections of a user that the sessions of a loop share.
@@ -64,8 +74,8 @@ type userPool struct {
 	pool.Pool[class, *sharedConn]
 	lender   *lender
 	user     string
-	learning sync.Mutex            // guards logins; held while one is learned
-	logins   map[class]*loginState // by class without schema
+	learning sync.Mutex // guards logins; held while one is learned
+	logins   map[loginKey]*loginState
 }
 
 // A lender has the pools of a loop. Its keeper is a task that owns idle connections, and closes those that are old.
@@ -143,7 +153,7 @@ func (l *lender) keep(t *netloop.Task) {
 		next = now.Add(keepEvery)
 		l.endSilent(now)
 		for _, p := range l.pools {
-			p.Expire(now, func(c *sharedConn) bool { return !c.usable() }, l.closeConn)
+			p.Expire(now, func(c *sharedConn) bool { return !l.usable(c) }, l.closeConn)
 		}
 		l.expireLearned(now)
 	}
@@ -153,7 +163,13 @@ func (l *lender) keep(t *netloop.Task) {
 }
 
 // usable reports whether an idle connection can be lent.
-func (c *sharedConn) usable() bool { return onLoop(c.conn).Silent() && !c.account.Forgotten() }
+func (l *lender) usable(c *sharedConn) bool {
+	if !onLoop(c.conn).Silent() {
+		c.to.greeting.Store(nil) // the server may have been replaced
+		return false
+	}
+	return !c.account.Forgotten() && c.to.side == sideOf(l.srv.gate.Load()&^gatePaused)
+}
 
 // expireLearned removes learned accounts past their life, and the pools of forgotten ones.
 func (l *lender) expireLearned(now time.Time) {
@@ -186,7 +202,7 @@ func (all lenders) of(number int, user string) *userPool {
 	if p := l.pools[user]; p != nil {
 		return p
 	}
-	p := &userPool{lender: l, user: user, logins: make(map[class]*loginState)}
+	p := &userPool{lender: l, user: user, logins: make(map[loginKey]*loginState)}
 	p.Limits = l.part
 	p.Brisk = func(c *sharedConn) bool { return c.brisk(l.slowAfter) }
 	l.mu.Lock()
@@ -199,6 +215,7 @@ func (all lenders) of(number int, user string) *userPool {
 type lease struct {
 	pool   *userPool // nil: the session has a connection of its own
 	loop   int
+	login  *loginState // of its last connection
 	shared *pool.Conn[class, *sharedConn]
 	waiter pool.Waiter[class, *sharedConn]
 
@@ -270,13 +287,15 @@ func (c *sharedConn) matches(s *session) bool {
 }
 
 // class returns the class of the session's connections.
-func (s *session) class() class {
+func (s *session) class() class { return s.classAt(s.to) }
+
+func (s *session) classAt(to *target) class {
 	const perLogin = mysqlwire.CapSSL | mysqlwire.CapConnectWithDB | mysqlwire.CapConnectAttrs | mysqlwire.CapPluginAuthLenenc |
 		mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | mysqlwire.CapLongPassword | mysqlwire.CapIgnoreSigpipe | mysqlwire.CapRememberOptions |
 		mysqlwire.CapSSLVerifyServerCert | mysqlwire.CapExpiredPasswords | mysqlwire.CapMultiFactorAuth
 	return class{
 		caps: s.caps&^perLogin | mysqlwire.CapSessionTrack, charset: s.charset, schema: s.modes.schema != "",
-		tls: s.to.TLS.Required() || s.to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS(),
+		tls: to.TLS.Required() || to.TLS == mysqlconn.TLSPreferred && s.client.IsTLS(), side: to.side,
 	}
 }
 
@@ -359,7 +378,7 @@ func (s *session) obtain() (refused *clientError, err error) {
 		p.lender.keeper.Give(onLoop(c.Value.conn), s.task)
 	}
 	if w.Grant == pool.GrantUse {
-		if c.Value.usable() {
+		if p.lender.usable(c.Value) {
 			s.hold(c)
 			return nil, nil
 		}
@@ -430,6 +449,8 @@ func (s *session) own(c *pool.Conn[class, *sharedConn]) {
 	s.lease.shared, s.lease.fresh, s.lease.rows, s.lease.unsure, s.lease.pinned = c, true, false, false, false
 	s.lease.asks, s.lease.asked, s.lease.pinged, s.lease.opened, s.lease.saved, s.lease.doubtful = false, false, false, false, false, false
 	conn := c.Value.conn
+	s.lease.login = c.Value.login
+	s.modes.follow(c.Value.maria, c.Value.mode)
 	_ = conn.SetDeadline(time.Time{}) // a late interruption of the session before
 	s.setBackend(conn)
 	s.shown.connect(c.Value.id, c.Value.to.side)

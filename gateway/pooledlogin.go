@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	mathrand "math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +41,7 @@ func (l *login) greeting(ctx context.Context) (*mysqlwire.Handshake, error) {
 	if h := l.to.greeting.Load(); h != nil {
 		return h, nil
 	}
-	g, err := l.srv.acquire(ctx, l.to)
+	g, err := l.srv.openGreeted(ctx, l.to) // a spare one may be of another server
 	if err != nil {
 		return nil, l.refuse(l.unreachable(err))
 	}
@@ -374,29 +373,15 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 		s.srv.report(s.to, err)
 		return fmt.Errorf("connect to %s: %w", s.to.Addr, dialReason(err))
 	}
-	login := mysqlconn.Login{
-		User: s.modes.user, Password: password, Charset: key.charset, MaxPacket: 1 << 30, ServerKey: s.to.Key,
-		Capabilities: key.caps | mysqlwire.CapPluginAuth | mysqlwire.CapSecureConnection | s.caps&mysqlwire.CapPluginAuthLenenc,
-	}
-	login.AllowClearText = learned != nil && learned.Clear
-	if key.caps>>32 == 0 { // with it, MariaDB does not read its own capabilities
-		login.Capabilities |= mysqlwire.CapLongPassword
-	}
-	var socket net.Conn
-	if key.tls {
-		login.TLS, socket = s.to.tls.Load(), netloop.NewCollector(nc)
-	} else {
-		socket = netloop.NewConn(nc)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = nc.SetDeadline(deadline)
-	}
-	client, err := mysqlconn.LogIn(ctx, mysqlconn.NewBuffer(socket, make([]byte, backendBuffer)), login)
+	client, err := s.logInOn(ctx, nc, s.to, key, password, learned)
 	if learned != nil {
 		err = s.loggedInAs(learned, key.tls, err)
 	}
 	if err == nil {
 		s.srv.report(s.to, nil)
+		if h := s.to.greeting.Load(); h != nil && string(h.ServerVersion) != client.ServerVersion {
+			s.to.greeting.Store(nil)
+		}
 		err = s.usableAs(learned, key.tls, s.prepareShared(ctx, client, c, key))
 	}
 	if errors.Is(err, errUsedUp) && client != nil {
@@ -410,7 +395,7 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 		nc.Close()
 		return err
 	}
-	c.conn, c.id = client.Conn, client.ConnectionID
+	c.conn, c.id, c.maria = client.Conn, client.ConnectionID, isMaria(client.ServerVersion)
 	if c.conn.NetConn() == c.conn.Socket() {
 		c.conn.SwapBuffer(nil) // of the loop while it is lent
 	}
@@ -418,17 +403,34 @@ func (s *session) logInShared(c *sharedConn, key class) error {
 	return nil
 }
 
+// serverQuery returns the server and its settings that decide the state that logins and resets leave: another server may have the
+// backend's address after a failover.
+const serverQuery = "SELECT CONCAT_WS(' ', @@version, @@server_id, @@hostname, @@port, @@character_set_server, @@collation_server, @@init_connect)"
+
+// maxLogins bounds the states of logins of a pool.
+const maxLogins = 100
+
 // prepareShared brings a new connection into the state in which it is lent, and learns what a reset of it restores.
 func (s *session) prepareShared(ctx context.Context, client *mysqlconn.Client, c *sharedConn, key class) error {
 	key.schema = false
 	p := s.lease.pool
-	var err error
+	login := loginKey{class: key}
+	_, err := client.Query(ctx, serverQuery, func(row mysqlwire.TextRow) error {
+		login.server = string(row[0])
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	p.learning.Lock()
-	known := p.logins[key]
+	known := p.logins[login]
 	first := known == nil
 	if first {
-		if known, err = learnLogin(ctx, client); err == nil {
-			p.logins[key] = known
+		if known, err = learnLogin(ctx, client, s.srv.opts.Standby != nil); err == nil {
+			if len(p.logins) >= maxLogins {
+				clear(p.logins)
+			}
+			p.logins[login] = known
 		}
 	}
 	p.learning.Unlock()
@@ -452,7 +454,13 @@ func (s *session) prepareShared(ctx context.Context, client *mysqlconn.Client, c
 }
 
 // learnLogin finds the variables in which a session after its login differs from one that was reset.
-func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, error) {
+func learnLogin(ctx context.Context, client *mysqlconn.Client, compares bool) (l *loginState, err error) {
+	l = &loginState{}
+	if compares {
+		if l.state, err = stateOf(ctx, client, isMaria(client.ServerVersion)); err != nil {
+			return nil, err
+		}
+	}
 	first, err := sessionVariables(ctx, client)
 	if err != nil {
 		return nil, err
@@ -470,7 +478,6 @@ func learnLogin(ctx context.Context, client *mysqlconn.Client) (*loginState, err
 	if err != nil {
 		return nil, err
 	}
-	l := &loginState{}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(first)) {
 		if v := first[name]; v != after[name] && name != resultsCollation {

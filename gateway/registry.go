@@ -117,6 +117,9 @@ func (r *registry) pinned() (pins []PinnedSession) {
 		if ses.phase.Load() == phasePipe {
 			p = &pin{Reason: "it reads the binary log"}
 		}
+		if kept := keptBy(ses.lease.holds.Load()); p == nil && kept != keptNot && kept != keptByDiagnostics && kept != keptByTransaction {
+			p = &pin{Reason: keptReasons[kept]}
+		}
 		if p == nil {
 			continue
 		}

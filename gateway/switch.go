@@ -54,6 +54,7 @@ type pause struct {
 	moving chan struct{} // closed to have the sessions connect to side to
 	done   chan struct{} // closed when the gate is open again
 	slots  chan struct{} // bounds the concurrent connects
+	checks sharedChecks
 
 	// Written before moving is closed.
 	to          switchover.Side

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/taredb/tare/internal/gateway/switchover"
@@ -19,7 +20,7 @@ import (
 // A next is a session's prepared connection to the other side.
 type next struct {
 	to   *target
-	conn *mysqlconn.Client
+	conn *mysqlconn.Client // nil if the session shares connections
 	ids  map[uint32]uint32 // the other side's number of each prepared statement, by the client's number
 }
 
@@ -27,6 +28,9 @@ type next struct {
 func (s *session) discardNext() {
 	if n := s.next; n != nil {
 		s.next = nil
+		if n.conn == nil {
+			return
+		}
 		s.srv.ids.drop(n.conn.ConnectionID, &s.shown)
 		s.task.Block(func() { n.conn.Close() })
 	}
@@ -53,7 +57,7 @@ func (s *session) connectNext(h *pause) error {
 	defer func() { <-h.slots }()
 	ctx, cancel := context.WithDeadline(s.srv.ctx, h.limit)
 	defer cancel()
-	err := s.connect(ctx, s.srv.targets[h.to])
+	err := s.connect(ctx, s.srv.targets[h.to], &h.checks)
 	var pinned *pin
 	if h.closePinned && errors.As(err, &pinned) {
 		h.closing.Add(1)
@@ -67,9 +71,12 @@ func (s *session) connectNext(h *pause) error {
 
 // connect sets s.next: a connection to the other side in the same state as the current one, verified by
 // queries on both servers.
-func (s *session) connect(ctx context.Context, to *target) error {
+func (s *session) connect(ctx context.Context, to *target, checks *sharedChecks) error {
 	if p := s.carried.pin.Load(); p != nil {
 		return p
+	}
+	if s.pooled {
+		return s.leaveShared(ctx, to, checks)
 	}
 	if p := s.statements.pinned(s.modes.mode); p != nil {
 		return p
@@ -125,7 +132,7 @@ func (n *next) bring(ctx context.Context, here sessionState, c *carried, p *prep
 	}
 	var there sessionState
 	if err == nil {
-		there, err = stateOf(ctx, n.conn, strings.Contains(n.conn.ServerVersion, "MariaDB"))
+		there, err = stateOf(ctx, n.conn, isMaria(n.conn.ServerVersion))
 	}
 	if err == nil {
 		err = here.compare(there)
@@ -167,6 +174,115 @@ func (s *session) logInNext(ctx context.Context, to *target) (*mysqlconn.Client,
 	return c, nil
 }
 
+// sharedChecks are the checks of a pause whether sessions that share connections can use the other side: one for the sessions
+// whose state is the same.
+type sharedChecks struct {
+	mu   sync.Mutex
+	done map[sharedCheck]func() error
+}
+
+// A sharedCheck is the state of the sessions that a check is for.
+type sharedCheck struct {
+	user     string
+	class    class
+	login    *loginState
+	wasReset bool
+	schema   string
+	texts    string // of SET statements and prepared statements
+}
+
+// leaveShared returns the session's shared connection, if it has one, and checks that it can use connections to the other side.
+func (s *session) leaveShared(ctx context.Context, to *target, checks *sharedChecks) error {
+	l := &s.lease
+	if l.kept == keptByDiagnostics {
+		if err := s.clearDeadlines(causeDrain | causeIdle | causeMove); err != nil {
+			return err
+		}
+		if err := s.expire(); err != nil {
+			return err
+		}
+	}
+	if l.shared != nil {
+		return &pin{Reason: keptReasons[l.kept]}
+	}
+	key := sharedCheck{user: s.modes.user, class: s.classAt(to), login: l.login, wasReset: s.carried.wasReset, schema: s.modes.schema, texts: s.sharedTexts()}
+	checks.mu.Lock()
+	check := checks.done[key]
+	if check == nil {
+		check = sync.OnceValue(func() error { return s.checkShared(ctx, to) })
+		if checks.done == nil {
+			checks.done = make(map[sharedCheck]func() error)
+		}
+		checks.done[key] = check
+	}
+	checks.mu.Unlock()
+	var err error
+	s.task.Block(func() { err = check() })
+	if err == nil {
+		s.next = &next{to: to}
+	}
+	return err
+}
+
+// sharedTexts returns the texts of the SET statements and the prepared statements of the session.
+func (s *session) sharedTexts() string {
+	var b strings.Builder
+	add := func(text []byte) { fmt.Fprintf(&b, "%d:%s", len(text), text) }
+	for sql := range s.carried.sets.all() {
+		add(sql)
+	}
+	for _, st := range s.statements.ordered() {
+		add([]byte(st.schema))
+		add(st.sql)
+	}
+	return b.String()
+}
+
+// checkShared brings a new connection to the other side into the state of the session.
+func (s *session) checkShared(ctx context.Context, to *target) error {
+	password, learned, err := s.poolAccount()
+	if err != nil {
+		return err
+	}
+	nc, err := s.srv.dial(ctx, to.Addr)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", to.Addr, dialReason(err))
+	}
+	defer nc.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline)
+	}
+	c, err := s.logInOn(ctx, nc, to, s.classAt(to), password, learned)
+	if missing, ok := errors.AsType[*mysqlconn.MissingCapabilitiesError](err); ok {
+		return &pin{Reason: "standby " + to.Addr + ": " + missing.Error()}
+	}
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", to.Addr, err)
+	}
+	there, err := stateOf(ctx, c, isMaria(c.ServerVersion))
+	if err == nil {
+		err = s.lease.login.state.compare(there)
+	}
+	if err == nil && s.carried.wasReset {
+		err = c.Send(ctx, []byte{byte(mysqlwire.ComResetConnection)})
+	}
+	if err == nil && s.modes.schema != "" {
+		err = useSchema(ctx, c, s.modes.schema)
+	}
+	for sql := range s.carried.sets.all() {
+		if err == nil {
+			_, err = c.ExecBytes(ctx, sql)
+		}
+	}
+	if err == nil {
+		_, err = s.statements.prepareOn(ctx, c, s.modes.schema)
+	}
+	if err != nil {
+		return fmt.Errorf("standby %s: %w", to.Addr, err)
+	}
+	return c.Close()
+}
+
 // useSchema selects a schema by its name in UTF-8.
 func useSchema(ctx context.Context, c *mysqlconn.Client, name string) (err error) {
 	steps := []func() error{func() error { return c.Send(ctx, append([]byte{byte(mysqlwire.ComInitDB)}, name...)) }}
@@ -195,8 +311,14 @@ func (s *session) switchConn(side switchover.Side) error {
 		return nil
 	}
 	s.next = nil
-	s.switchBackend(n.conn.Conn)
 	s.turnstile.enter(laneOf(side))
+	if s.pooled {
+		s.aim(n.to)
+		s.shown.connect(0, side)
+		s.srv.moved.Add(1)
+		return nil
+	}
+	s.switchBackend(n.conn.Conn)
 	if s.connID != s.shown.greeted.Load() {
 		s.srv.ids.drop(s.connID, &s.shown)
 	}
@@ -214,7 +336,7 @@ func (s *session) switchConn(side switchover.Side) error {
 func (s *session) moveAlone(side switchover.Side) error {
 	ctx, cancel := context.WithTimeout(s.srv.ctx, s.srv.opts.HandshakeTimeout)
 	defer cancel()
-	err := s.connect(ctx, s.srv.targets[side])
+	err := s.connect(ctx, s.srv.targets[side], new(sharedChecks))
 	if err == nil {
 		return s.switchConn(side)
 	}

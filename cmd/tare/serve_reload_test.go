@@ -85,6 +85,42 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestReloadBothAccounts reloads the accounts of a gateway whose clients share connections, and of its standby: each file is re-read,
+// also if the other one is broken.
+func TestReloadBothAccounts(t *testing.T) {
+	dir := t.TempDir()
+	standby, shared := filepath.Join(dir, "standby"), filepath.Join(dir, "shared")
+	write := func(path, text string) { must(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(standby, "app: a\n")
+	write(shared, "app: b\n")
+	o := config.NewServe()
+	_, err := o.Load(config.Input{Flags: map[string]string{
+		"listen": "127.0.0.1:0", "http": "127.0.0.1:0", "data-dir": filepath.Join(dir, "data"), "standby": "mysql://127.0.0.1:1", "standby-accounts": standby,
+		"pool": "transaction", "pool-accounts": shared,
+	}})
+	must(t, err)
+	s := opened(t, newService(*o, slog.New(slog.DiscardHandler)))
+	check := func(wantStandby, wantShared string) {
+		t.Helper()
+		there, _ := passwordIn(&s.accounts)("app")
+		here, _ := passwordIn(&s.poolAccounts)("app")
+		if there != wantStandby || here != wantShared {
+			t.Errorf("passwords %s and %s, want %s and %s", there, here, wantStandby, wantShared)
+		}
+	}
+	check("a", "b")
+	write(standby, "app: c\n")
+	write(shared, "app: d\n")
+	must(t, s.reloadAccounts())
+	check("c", "d")
+	write(standby, "app: [\n")
+	write(shared, "app: e\n")
+	if err := s.reloadAccounts(); err == nil || !strings.Contains(err.Error(), "--standby-accounts") {
+		t.Error(err)
+	}
+	check("c", "e")
+}
+
 // TestReloadIsNotForAll reloads as several accounts and from pages of other origins: only an operator's own request
 // changes the rules.
 func TestReloadIsNotForAll(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/taredb/tare/cmd/tare/internal/config"
@@ -53,7 +54,7 @@ func (s *service) setRoute(o *gateway.Options) error {
 	standby := o.Backend
 	standby.Addr = string(s.cfg.Standby)
 	o.Standby = &standby
-	o.Password = s.password
+	o.Password = passwordIn(&s.accounts)
 	o.SaveRoute = s.saveRoute
 	if saved.Address == string(s.cfg.Standby) {
 		o.Route = switchover.Standby
@@ -66,25 +67,25 @@ func routeError(path string, err error) error {
 	return &usageError{err: err, try: "cat " + path}
 }
 
-// password returns the password of an account on the standby.
-func (s *service) password(user string) (string, bool) {
-	p, ok := (*s.accounts.Load())[user]
-	return p.Reveal(), ok
+// passwordIn returns a function that returns the password of a user in a file of accounts.
+func passwordIn(accounts *atomic.Pointer[config.Accounts]) func(user string) (string, bool) {
+	return func(user string) (string, bool) {
+		p, ok := (*accounts.Load())[user]
+		return p.Reveal(), ok
+	}
 }
 
-// reloadAccounts re-reads the file of accounts. The server decides the next login of each account that was learned.
+// reloadAccounts re-reads the files of accounts. The server decides the next login of each account that was learned.
 func (s *service) reloadAccounts() error {
-	path, option := s.cfg.StandbyAccounts, "--standby-"
-	switch {
-	case s.cfg.PoolLearn:
+	if s.cfg.PoolLearn {
 		s.gateway.DoubtLearned()
-		if s.cfg.PoolAccounts == "" {
-			return nil
-		}
-		fallthrough
-	case s.cfg.Pool == config.PoolTransaction:
-		path, option = s.cfg.PoolAccounts, "--pool-"
-	case s.cfg.Standby == "":
+	}
+	return errors.Join(s.reloadFile(&s.accounts, s.cfg.StandbyAccounts, "--standby-"), s.reloadFile(&s.poolAccounts, s.cfg.PoolAccounts, "--pool-"))
+}
+
+// reloadFile re-reads a file of accounts, if it is in use.
+func (s *service) reloadFile(accounts *atomic.Pointer[config.Accounts], path, option string) error {
+	if accounts.Load() == nil {
 		return nil
 	}
 	fresh, err := config.LoadAccounts(path)
@@ -92,7 +93,7 @@ func (s *service) reloadAccounts() error {
 		s.Log.Error("the accounts stay as they were", "option", option+"accounts", "error", err)
 		return fmt.Errorf("reload %s%w", option, err)
 	}
-	s.accounts.Store(&fresh)
+	accounts.Store(&fresh)
 	s.Log.Info("accounts reloaded", "option", option+"accounts", "accounts", len(fresh))
 	return nil
 }

@@ -59,16 +59,16 @@ type service struct {
 	backendCAs atomic.Pointer[x509.CertPool] // nil: the system's; written by a reload
 	copiesKey  mysqlconn.ServerKey
 
-	accounts atomic.Pointer[config.Accounts] // for the standby, or of shared connections
-	switched atomic.Pointer[savedRoute]      // the last switch; nil: none
-	active   *activeService                  // nil without HTTP, or digests
-	history  *historyService                 // nil if no digests are counted
-	markers  *markerService                  // nil without HTTP
-	tags     *calls.TagCounts                // nil without HTTP
-	calls    *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
-	explain  *explain.Prober                 // nil without --control, HTTP or digests
-	counts   *serverstats.Reader             // the same
-	traces   *tracing.Provider               // nil: none
+	accounts, poolAccounts atomic.Pointer[config.Accounts] // for the standby, and of shared connections
+	switched               atomic.Pointer[savedRoute]      // the last switch; nil: none
+	active                 *activeService                  // nil without HTTP, or digests
+	history                *historyService                 // nil if no digests are counted
+	markers                *markerService                  // nil without HTTP
+	tags                   *calls.TagCounts                // nil without HTTP
+	calls                  *calls.Sample                   // nil without HTTP, or --call-sample-bytes 0
+	explain                *explain.Prober                 // nil without --control, HTTP or digests
+	counts                 *serverstats.Reader             // the same
+	traces                 *tracing.Provider               // nil: none
 }
 
 func newService(cfg config.Serve, log *slog.Logger) *service {
@@ -129,8 +129,8 @@ func (s *service) Check() error {
 			if err != nil {
 				return fmt.Errorf("--pool-%w", err)
 			}
-			s.accounts.Store(&accounts)
-			o.Pool.Password = s.password
+			s.poolAccounts.Store(&accounts)
+			o.Pool.Password = passwordIn(&s.poolAccounts)
 		}
 	}
 	checked := *o

@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 		"standby-accounts=f":                                              "has no effect without --standby",
 		"pool=transaction":                                                "--pool transaction needs --pool-accounts",
 		"pool=transaction pool-accounts=f pool-max=2 pool-min=3":          "--pool-min is above --pool-max",
-		"pool=transaction pool-accounts=f standby=s:1 standby-accounts=f": "--pool transaction and --standby exclude each other",
+		"pool=transaction pool-accounts=f standby=s:1 standby-accounts=f": "",
 		"pool-max=3":                                                      "has no effect with --pool session",
 		"standby=db2:3306 standby-accounts=f":                             "",
 		"standby=db1:3306 standby-accounts=f backend=db1:3306":            "equals --backend or --listen",

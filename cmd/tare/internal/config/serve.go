@@ -282,9 +282,6 @@ func (c *Serve) validatePool() (errs []error) {
 	if c.PoolMin > c.PoolMax {
 		errs = append(errs, errors.New("--pool-min is above --pool-max"))
 	}
-	if c.Standby != "" {
-		errs = append(errs, errors.New("--pool transaction and --standby exclude each other: shared connections are not switched yet"))
-	}
 	return errs
 }
 
