@@ -232,18 +232,18 @@ func TestSharedFailover(t *testing.T) {
 		}
 		o.Pool = &gateway.PoolOptions{Max: 1, Wait: 5 * time.Second, Password: func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser }}
 	})
-	reset := func() {
+	reset := func() { // of a client; its connection is reset again before its next one
 		c := dialPooled(t, r.addr, "", nil)
-		_, err := c.Exec(t.Context(), "set @x = 1") // the connection is reset before its next client
-		must(t, err)
+		must(t, c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+		one(t, c, "select 1")
 		must(t, c.Close())
 	}
 	a := dialPooled(t, r.addr, "", nil)
 	reset()
 	one(t, a, "select 1")
 	at.Store(&second.Addr)
-	must(t, first.Exec("set global read_only = 1"))
 	must(t, first.Exec("kill user "+testmysql.AppUser))
+	testwait.Until(t, "the connection to be closed", func() bool { return r.metric(t, "tare_pool_connections", "open", testmysql.AppUser) == 0 })
 	one(t, a, "select 1")
 	reset()
 	names := "select @@character_set_client, @@collation_connection, @@character_set_results, @@version"
