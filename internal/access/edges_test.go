@@ -3,6 +3,7 @@ package access
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -326,7 +327,7 @@ func TestBusyAddresses(t *testing.T) {
 	addr := func(i int) [4]byte { return [4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)} }
 	var first *loginClient
 	for i := range maxClients {
-		if c := l.enter(addrFrom4(addr(i))); i == 0 {
+		if c, _ := l.enter(addrFrom4(addr(i))); i == 0 {
 			first = c
 		}
 	}
@@ -365,8 +366,9 @@ func TestFailedLog(t *testing.T) {
 	fail(rate.Inf, strings.Repeat("a", 64), wrong, "account="+strings.Repeat("a", 64)+" checked=true\n")
 	fail(rate.Inf, strings.Repeat("b", 65), wrong, "account="+strings.Repeat("b", 64)+" checked=true\n")
 	if err := testutil.CollectAndCompare(g, strings.NewReader(`
-# HELP tare_http_login_failures_total HTTP requests with wrong credentials, or refused after too many of them (throttled).
+# HELP tare_http_login_failures_total HTTP requests with wrong credentials, or unchecked: too many wrong (throttled) or at once (crowded).
 # TYPE tare_http_login_failures_total counter
+tare_http_login_failures_total{reason="crowded"} 0
 tare_http_login_failures_total{reason="throttled"} 2
 tare_http_login_failures_total{reason="wrong"} 4
 `)); err != nil {
@@ -421,5 +423,63 @@ func TestNeeds(t *testing.T) {
 	}
 	if a := Of(t.Context()); a != (Account{}) || SeesTexts(t.Context()) {
 		t.Errorf("without a gate: %+v", a)
+	}
+}
+
+// TestSharedCheck has many requests with the same credentials come at once: one is checked, for all of them, and a wrong password counts once. If its
+// client leaves before its turn, another one is checked. Other credentials are bounded.
+func TestSharedCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l logins
+		l.init(slog.New(slog.DiscardHandler))
+		from := address(t, "192.0.2.1")
+		end := make(chan struct{})
+		go l.check(t.Context(), address(t, "192.0.2.2"), func() bool { <-end; return true })
+		synctest.Wait()
+		const many = 10 * loginQueue
+		checked, results := 0, make(chan verdict, many)
+		start := func(ctx context.Context, n int, credentials byte, right bool) {
+			for range n {
+				go func() {
+					results <- l.checkOnce(ctx, sharedKey{from, [sha256.Size]byte{credentials}}, func() bool { checked++; return right })
+				}()
+			}
+			synctest.Wait()
+		}
+		count := func(n int, want verdict) {
+			t.Helper()
+			for range n {
+				if v := <-results; v != want {
+					t.Errorf("verdict %v, want %v", v, want)
+				}
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		start(ctx, 1, 0, true)
+		start(t.Context(), many-1, 0, true)
+		leave()
+		count(1, throttled)
+		for other := range byte(loginQueue - 1) {
+			start(t.Context(), 1, other+1, true)
+		}
+		start(t.Context(), 1, 255, true)
+		count(1, crowded)
+		close(end)
+		count(many-1+loginQueue-1, accepted)
+		if checked != loginQueue || len(l.shared) != 0 {
+			t.Errorf("%d checks, want %d; %d are left", checked, loginQueue, len(l.shared))
+		}
+		checked, end = 0, make(chan struct{})
+		go l.check(t.Context(), address(t, "192.0.2.2"), func() bool { <-end; return true })
+		synctest.Wait()
+		start(t.Context(), many, 0, false)
+		close(end)
+		count(many, wrong)
+		if left := l.clients[from].wrong.Tokens(); checked != 1 || left != loginBurst-1 {
+			t.Errorf("%d checks, %v further wrong passwords are checked", checked, left)
+		}
+	})
+	if text := (Denial{Status: http.StatusTooManyRequests, crowded: true}).Text("/x"); text != "Too many passwords from this address are being checked: try again in 3s." {
+		t.Error(text)
 	}
 }

@@ -185,7 +185,7 @@ func (g *Gate) byPassword(ctx context.Context, known *accounts, from netip.Addr,
 	if hash != nil && g.isCached(key) {
 		return e.Account, accepted
 	}
-	v := g.logins.check(ctx, from, func() bool { return known.matches(hash, password) })
+	v := g.logins.checkOnce(ctx, sharedKey{from, key}, func() bool { return known.matches(hash, password) })
 	if v != accepted {
 		return denied, v
 	}

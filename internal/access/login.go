@@ -20,7 +20,8 @@ type verdict uint8
 const (
 	accepted  verdict = iota // also requests without credentials
 	wrong                    // unknown account, wrong password or token
-	throttled                // not checked: too many wrong passwords from this address, or too many at once
+	throttled                // not checked: too many wrong passwords from this address
+	crowded                  // not checked: too many checks of this address at once
 )
 
 const (
@@ -37,6 +38,7 @@ type logins struct {
 
 	mu      sync.Mutex
 	clients map[netip.Addr]*loginClient
+	shared  map[sharedKey]*sharedCheck
 	turns   turns
 
 	// networks with a wrong password, and addresses with a right one since the start
@@ -47,7 +49,7 @@ type logins struct {
 		*rate.Limiter
 		suppressed atomic.Uint64
 	}
-	counts [throttled + 1]atomic.Uint64
+	counts [crowded + 1]atomic.Uint64
 }
 
 // A loginClient is an address with checks that run, or with wrong passwords.
@@ -59,16 +61,16 @@ type loginClient struct {
 
 func (l *logins) init(log *slog.Logger) {
 	l.log = log
-	l.clients = make(map[netip.Addr]*loginClient)
+	l.clients, l.shared = make(map[netip.Addr]*loginClient), make(map[sharedKey]*sharedCheck)
 	l.suspect, l.known = make(map[netip.Prefix]struct{}), make(map[netip.Addr]struct{})
 	l.logged.Limiter = rate.NewLimiter(rate.Every(time.Second), 10)
 }
 
 // check calls matches when it is the turn of a client's address, and returns its result as a verdict.
 func (l *logins) check(ctx context.Context, from netip.Addr, matches func() bool) verdict {
-	c := l.enter(from)
-	if c == nil {
-		return throttled
+	c, v := l.enter(from)
+	if v != accepted {
+		return v
 	}
 	defer l.leave(c)
 	select {
@@ -162,8 +164,8 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// enter counts a check of an address, or returns nil if the address has too many.
-func (l *logins) enter(from netip.Addr) *loginClient {
+// enter counts a check of an address, unless the address has too many of them or of wrong passwords.
+func (l *logins) enter(from netip.Addr) (*loginClient, verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.clients[from]
@@ -172,11 +174,14 @@ func (l *logins) enter(from netip.Addr) *loginClient {
 		c = &loginClient{turn: make(chan struct{}, 1), wrong: rate.NewLimiter(rate.Every(loginPause), loginBurst)}
 		l.clients[from] = c
 	}
-	if c.checks >= loginQueue || c.wrong.Tokens() < 1 {
-		return nil
+	switch {
+	case c.wrong.Tokens() < 1:
+		return nil, throttled
+	case c.checks >= loginQueue:
+		return nil, crowded
 	}
 	c.checks++
-	return c
+	return c, accepted
 }
 
 func (l *logins) leave(c *loginClient) {
@@ -216,7 +221,7 @@ func (l *logins) failed(remote, name string, v verdict) {
 }
 
 var failuresDesc = prometheus.NewDesc("tare_http_login_failures_total",
-	"HTTP requests with wrong credentials, or refused after too many of them (throttled).",
+	"HTTP requests with wrong credentials, or unchecked: too many wrong (throttled) or at once (crowded).",
 	[]string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
@@ -224,7 +229,7 @@ func (g *Gate) Describe(ch chan<- *prometheus.Desc) { ch <- failuresDesc }
 
 // Collect implements prometheus.Collector.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
-	for v, reason := range map[verdict]string{wrong: "wrong", throttled: "throttled"} {
+	for v, reason := range map[verdict]string{wrong: "wrong", throttled: "throttled", crowded: "crowded"} {
 		ch <- prometheus.MustNewConstMetric(failuresDesc, prometheus.CounterValue, float64(g.logins.counts[v].Load()), reason)
 	}
 }

@@ -15,10 +15,14 @@ type Denial struct {
 	Status  int // 401, 403 or 429
 	Account Account
 	Need    Need
+	crowded bool // the reason for a 429
 }
 
 // Text returns the error for the client, with the role that the path requires.
 func (d Denial) Text(path string) string {
+	if d.crowded {
+		return "Too many passwords from this address are being checked: try again in " + loginPause.String() + "."
+	}
 	if d.Status == http.StatusTooManyRequests {
 		return "Too many wrong passwords came from this address: try again in " + loginPause.String() + "."
 	}
@@ -51,8 +55,8 @@ func (g *Gate) Require(n Need, h http.Handler, deny func(http.ResponseWriter, *h
 		}
 		d := Denial{Status: http.StatusForbidden, Account: account, Need: n}
 		switch {
-		case v == throttled:
-			d.Status = http.StatusTooManyRequests
+		case v == throttled || v == crowded:
+			d.Status, d.crowded = http.StatusTooManyRequests, v == crowded
 			w.Header().Set("Retry-After", strconv.Itoa(int(loginPause.Seconds())))
 		case v == wrong || account.Name == Anonymous:
 			d.Status = http.StatusUnauthorized
