@@ -366,7 +366,7 @@ func TestFailedLog(t *testing.T) {
 	fail(rate.Inf, strings.Repeat("a", 64), wrong, "account="+strings.Repeat("a", 64)+" checked=true\n")
 	fail(rate.Inf, strings.Repeat("b", 65), wrong, "account="+strings.Repeat("b", 64)+" checked=true\n")
 	if err := testutil.CollectAndCompare(g, strings.NewReader(`
-# HELP tare_http_login_failures_total HTTP requests with wrong credentials, or unchecked: too many wrong (throttled) or at once (crowded).
+# HELP tare_http_login_failures_total HTTP requests with wrong credentials; unchecked: too many wrong (throttled), at once (crowded).
 # TYPE tare_http_login_failures_total counter
 tare_http_login_failures_total{reason="crowded"} 0
 tare_http_login_failures_total{reason="throttled"} 2

@@ -221,7 +221,7 @@ func (l *logins) failed(remote, name string, v verdict) {
 }
 
 var failuresDesc = prometheus.NewDesc("tare_http_login_failures_total",
-	"HTTP requests with wrong credentials, or unchecked: too many wrong (throttled) or at once (crowded).",
+	"HTTP requests with wrong credentials; unchecked: too many wrong (throttled), at once (crowded).",
 	[]string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
