@@ -291,9 +291,9 @@ func checkHostNames(t *testing.T, service string, w *kubeWorkload) {
 				hosts = strings.Split(names, ",")
 			}
 		}
-		name := service
-		for _, domain := range []string{"", "." + kubeNamespace, ".svc", ".cluster.local"} {
-			if name += domain; !slices.Contains(hosts, name) {
+		inNamespace := service + "." + kubeNamespace
+		for _, name := range []string{service, inNamespace, inNamespace + ".svc", inNamespace + ".svc.cluster.local"} {
+			if !slices.Contains(hosts, name) {
 				t.Errorf("service %s: requests for the host %s are refused", service, name)
 			}
 		}

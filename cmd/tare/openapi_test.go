@@ -412,8 +412,8 @@ func TestTopPassesOn(t *testing.T) {
 	must(t, yaml.Unmarshal(text, &f))
 	for schema, response := range map[string]any{"Live": top.Live{}, "Sessions": top.Sessions{}, "Session": top.Session{}, "SessionBlock": top.Block{}} {
 		names := make(map[string]bool)
-		for i := range reflect.TypeOf(response).NumField() {
-			name, _, _ := strings.Cut(reflect.TypeOf(response).Field(i).Tag.Get("json"), ",")
+		for field := range reflect.TypeOf(response).Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			names[name] = true
 		}
 		properties := f.Components.Schemas[schema].Properties

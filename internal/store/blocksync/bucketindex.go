@@ -77,7 +77,7 @@ func (r *indexReader) read() error {
 	switch _, err := r.json.Token(); {
 	case err == nil:
 		return errNoIndex
-	case err != io.EOF: //nolint:errorlint // Token does not wrap it
+	case err != io.EOF:
 		return err // also a wrong checksum
 	}
 	return nil
