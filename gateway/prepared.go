@@ -151,6 +151,9 @@ func (p *prepared) noLast(body []byte) bool {
 func (st *preparedStatement) refuseExecution(m *message, caps mysqlwire.Capability) {
 	st.cursor = false
 	st.params.ClearLong()
+	if st.paramCount == 0 { // query attributes have types in each execution
+		return
+	}
 	if m.cmd == mysqlwire.ComStmtBulkExecute {
 		st.untyped = st.untyped || bulkSendsTypes(m.body)
 	} else if _, sent := st.typesAt(m.body, caps); sent {
