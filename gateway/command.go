@@ -148,6 +148,7 @@ func (s *session) initDB() error {
 		if err := s.reveal(); err != nil {
 			return err
 		}
+		s.lease.touched = true // the COM_PING has removed the error's diagnostics, which a COM_INIT_DB keeps
 	}
 	if err := s.exchange(); err != nil {
 		return err
