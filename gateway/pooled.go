@@ -63,7 +63,7 @@ type loginState struct {
 	state   sessionState
 }
 
-// A loginKey is what logins have in common that leave the same state.
+// A loginKey identifies logins that leave the same state.
 type loginKey struct {
 	class  class  // without schema
 	server string // its identity and settings: see serverQuery

@@ -108,7 +108,7 @@ func TestPooledPackets(t *testing.T) {
 						refused++
 						continue
 					}
-					if got[1] != got[0] && step[0] != '~' { // ~: a SET of tracking, with or without a report of its own change
+					if got[1] != got[0] && step[0] != '~' { // ~: a SET of tracking, which servers may report or not
 						t.Errorf("%q\n got %s\nwant %s", step, got[1], got[0])
 					}
 				}

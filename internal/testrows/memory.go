@@ -77,10 +77,27 @@ func (v MemoryView) Close() error { v.m.Closed <- struct{}{}; return nil }
 // View returns a view.
 func (m *Memory) View() MemoryView { return MemoryView{m} }
 
-// A memoryReader has no sums.
+// A memoryReader sums up the rows that it reads.
 type memoryReader struct {
 	rowstream.ViewReader
 	m *Memory
+}
+
+// SumChunk implements ViewReader.
+func (r memoryReader) SumChunk(ctx context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions) (sum rowstream.Checksum, err error) {
+	for row, err := range r.SumRows(ctx, t, c, o) {
+		if err != nil {
+			return sum, err
+		}
+		sum.Rows++
+		sum.Sum ^= row.Sum
+	}
+	return sum, nil
+}
+
+// SumRows implements ViewReader.
+func (r memoryReader) SumRows(ctx context.Context, t *rowstream.Table, c rowstream.Chunk, o rowstream.SumOptions) iter.Seq2[rowstream.RowSum, error] {
+	return rowstream.SumRead(ctx, r, t, c, o)
 }
 
 // Cut implements ViewReader.
@@ -98,6 +115,9 @@ func (r memoryReader) Read(ctx context.Context, _ *rowstream.Table, _ rowstream.
 		if strings.HasPrefix(o.Where, "refuse") {
 			yield(nil, errors.New(o.Where))
 			return
+		}
+		if o.Count == nil {
+			o.Count = new(int64)
 		}
 		for range r.m.Batches {
 			if err := ctx.Err(); err != nil {

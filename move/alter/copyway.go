@@ -305,7 +305,7 @@ func (r *run) prepareShadow(ctx context.Context) (*rowstream.Table, *tabledef.Ma
 // definitionOf returns the definition of a table without its counter.
 func definitionOf(t *rowstream.Table) string { return counterText.ReplaceAllString(t.Create, "") }
 
-// shadowLacks is what to do after a change of the table that the shadow does not have, and that would be lost by the swap.
+// shadowLacks is the advice after a change of the table that the shadow lacks. The swap would lose the change.
 const shadowLacks = "which its shadow does not have: repeat the command with option restart"
 
 // sameDefinition returns an error if the table was altered since the shadow was created.

@@ -8,7 +8,7 @@ import (
 	"github.com/taredb/tare/mysql/rowstream"
 )
 
-// A fileTarget is the files of a dump. What it has done is saved by checkpoints.
+// A fileTarget is the files of a dump. Checkpoints save its progress.
 type fileTarget struct {
 	*rowsPhase
 	chunks *dump.Chunks

@@ -116,7 +116,7 @@ func (w *windows) acquire(h *sharedBatch) error {
 }
 
 // cancelled returns the reason if the select was cancelled. Iterators check it once per chunk: a series may have many
-// without a sample that its reader wants.
+// without a sample in the range.
 func (w *windows) cancelled() error {
 	if w.ctx.Err() == nil {
 		return nil

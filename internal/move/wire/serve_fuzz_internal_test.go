@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/taredb/tare/internal/alloctest"
@@ -61,29 +62,30 @@ func FuzzRequests(f *testing.F) {
 		defer alloctest.Bounded(t, 64<<20)()
 		var err error
 		var sent []*rowpb.Batch
+		decode := func(m any) error { return requestCodec{}.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, m) }
 		switch kind % 8 {
 		case 0, 1:
 			var m rowpb.ReadRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			err = s.Read(&m, fakeReadStream{ctx: t.Context(), sent: &sent})
 		case 2:
 			var m rowpb.CutRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			_, err = s.Cut(t.Context(), &m)
 		case 3:
 			var m rowpb.SnapshotRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			_, err = s.checkTables(t.Context(), m.GetTables())
 			err = statusOf(err)
 		case 4:
 			var m rowpb.SumRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			_, err = s.Sum(t.Context(), &m)
@@ -92,19 +94,19 @@ func FuzzRequests(f *testing.F) {
 			}
 		case 5:
 			var m rowpb.FollowRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			err = s.Follow(&m, fakeFollowStream{ctx: t.Context()})
 		case 6:
 			var m rowpb.CheckFollowRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			_, err = s.CheckFollow(t.Context(), &m)
 		case 7:
 			var m rowpb.LogBytesRequest
-			if m.UnmarshalVT(data) != nil {
+			if decode(&m) != nil {
 				return
 			}
 			_, err = s.LogBytes(t.Context(), &m)
