@@ -31,9 +31,15 @@ import (
 type foreignKeys struct{ *job }
 
 // find finds the foreign keys of the target tables, and returns an error for keys that could not be
-// created after the rows.
+// created after the rows, and for definitions that name a schema outside of the copy.
 func (f *foreignKeys) find(ctx context.Context) error {
 	for _, t := range f.tables {
+		for _, schema := range t.Qualifiers(f.to.ServerVersion) {
+			if !f.writesTo(schema) {
+				return fmt.Errorf("copy %s: its definition names an object of the schema %s, which the copy does not write to: create %s in the target, and repeat the copy",
+					t.Spec.Source(), schema, t.Spec.Target())
+			}
+		}
 		keys, _, err := rowstream.CreateForeignKeys(t.Written.Create)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Spec.Source(), err)
@@ -97,8 +103,13 @@ func (f *foreignKeys) copiesTo(ctx context.Context, schema, name string) (bool, 
 	return fold != "0", err
 }
 
+// writesTo reports whether a table of the copy is of the schema in the target.
+func (f *foreignKeys) writesTo(schema string) bool {
+	return slices.ContainsFunc(f.tables, func(t *tabledef.Table) bool { return t.Spec.ToSchema == schema })
+}
+
 // mayReferTo returns an error for a key of a table to be created if the table that it refers to will not
-// exist.
+// exist, or is of a schema that the copy does not write to: there the key would block changes, and the source alone has chosen it.
 func (f *foreignKeys) mayReferTo(ctx context.Context, t *tabledef.Table, k *rowstream.ForeignKey, schema, name string) error {
 	if copied, err := f.copiesTo(ctx, schema, name); copied || err != nil {
 		return err
@@ -107,6 +118,10 @@ func (f *foreignKeys) mayReferTo(ctx context.Context, t *tabledef.Table, k *rows
 	if errors.Is(err, rowstream.ErrNoTable) {
 		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, which is not copied and does not exist in the target: "+
 			"add it to option tables, or create %s in the target without the key", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
+	}
+	if err == nil && !f.writesTo(schema) {
+		return fmt.Errorf("copy %s: its foreign key %s refers to %s.%s, a table of a schema that the copy does not write to, whose rows it would keep from being changed: "+
+			"add it to option tables, or create %s in the target, with the key or without it", t.Spec.Source(), k.Name, schema, name, t.Spec.Target())
 	}
 	return err
 }

@@ -22,8 +22,13 @@ func TestRefusals(t *testing.T) {
 		"CREATE TABLE myisam (id INT PRIMARY KEY) ENGINE=MyISAM",
 		"CREATE VIEW view AS SELECT 1",
 		"CREATE TABLE plain (id INT PRIMARY KEY, a VARCHAR(10), b INT NOT NULL) CHARACTER SET utf8mb4",
-		"INSERT INTO plain VALUES (1, 'x', 2)")
-	sqlExec(t, p.target, "CREATE DATABASE refused", "USE refused")
+		"INSERT INTO plain VALUES (1, 'x', 2)",
+		"CREATE DATABASE refused_other", "CREATE TABLE refused_other.parent (id INT PRIMARY KEY)", "CREATE SEQUENCE refused_other.q",
+		"CREATE TABLE across (id INT PRIMARY KEY, p INT, CONSTRAINT g FOREIGN KEY (p) REFERENCES refused_other.parent (id))",
+		"CREATE TABLE counted (id INT DEFAULT NEXTVAL(refused_other.q) PRIMARY KEY)")
+	sqlExec(t, p.target, "CREATE DATABASE refused", "USE refused", "CREATE DATABASE refused_other", "CREATE TABLE refused_other.parent (id INT PRIMARY KEY)", "CREATE SEQUENCE refused_other.q")
+	defer sqlExec(t, p.source, "DROP DATABASE refused", "DROP DATABASE refused_other")
+	defer sqlExec(t, p.target, "DROP DATABASE refused", "DROP DATABASE refused_other")
 	plain := func(change func(*copier.Options)) copier.Options {
 		o := p.options("plain")
 		change(&o)
@@ -39,6 +44,8 @@ func TestRefusals(t *testing.T) {
 		{"no key", p.options("nokey"), "", "table refused.nokey has no primary key", false},
 		{"a key of enum", p.options("enumkey"), "", "ENUM, SET, JSON and CHAR with a NOPAD collation do not count", false},
 		{"foreign key", p.options("child"), "", "its foreign key f refers to refused.parent, which is not copied and does not exist in the target", false},
+		{"foreign key to another schema", p.options("across"), "", "its foreign key g refers to refused_other.parent, a table of a schema that the copy does not write to", false},
+		{"a sequence of another schema", p.options("counted"), "", "its definition names an object of the schema refused_other, which the copy does not write to", false},
 		{"engine", p.options("myisam"), "", "uses MyISAM", false},
 		{"view", p.options("view"), "", "it is a view", false},
 		{"missing", p.options("nothing"), "", "there is no such table", false},
@@ -85,6 +92,33 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the target changed: %s", diff)
 			}
 		})
+	}
+}
+
+// TestOtherSchemas copies tables whose definitions name another schema: if that is part of the copy, and if the target has the tables.
+func TestOtherSchemas(t *testing.T) {
+	p := newPair(t, "crossing")
+	sqlExec(t, p.source, "CREATE DATABASE crossed", "CREATE TABLE crossed.parent (id INT PRIMARY KEY)", "INSERT INTO crossed.parent VALUES (1)", "CREATE SEQUENCE crossed.q",
+		"CREATE TABLE child (id INT DEFAULT NEXTVAL(crossed.q) PRIMARY KEY, p INT, CONSTRAINT g FOREIGN KEY (p) REFERENCES crossed.parent (id))", "INSERT INTO child VALUES (7, 1)")
+	defer sqlExec(t, p.source, "DROP DATABASE crossing", "DROP DATABASE crossed")
+	sqlExec(t, p.target, "CREATE DATABASE crossing", "CREATE DATABASE crossed", "CREATE SEQUENCE crossed.q")
+	defer sqlExec(t, p.target, "DROP DATABASE crossing", "DROP DATABASE crossed")
+	both := p.options("child", "parent")
+	both.Tables[1].Schema, both.Tables[1].ToSchema = "crossed", "crossed"
+	if _, err := copier.Run(t.Context(), both); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []copier.Options{p.options("child"), both} { // the tables are the target's now
+		o.Restart = true
+		if _, err := copier.Run(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(read(t, p.source, "SHOW CREATE TABLE crossing.child"), read(t, p.target, "SHOW CREATE TABLE crossing.child")); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(read(t, p.source, "SELECT * FROM crossing.child"), read(t, p.target, "SELECT * FROM crossing.child")); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

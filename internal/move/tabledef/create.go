@@ -3,6 +3,7 @@ package tabledef
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/taredb/tare/mysql/sqldigest"
@@ -55,6 +56,8 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 			tail = tail || depth == 0
 		case word == ";":
 			return errors.New("it has a second statement")
+		case word == "REFERENCES": // foreign keys are created after the rows, by their parts
+			return errors.New("it has REFERENCES")
 		case word == "SELECT", tail && (word == "TABLE" || word == "UNION"), word == "LIKE" && depth < 2: // else it is of an expression
 			return fmt.Errorf("it has %s", word)
 		case tail && word == "VALUES": // of a partition: LESS THAN or IN
@@ -67,6 +70,21 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 				return fmt.Errorf("it has %s DIRECTORY, a path on the source: create the table in the target without it, and repeat the copy", option)
 			}
 			continue
+		case tail && word == "START":
+			if t, word = next(); word == "TRANSACTION" {
+				return errors.New("it has START TRANSACTION")
+			}
+			continue
+		case tail && word == "TABLESPACE":
+			if t, word = next(); word == "," || word == ")" {
+				continue // a column by which the table is partitioned
+			}
+			if word == "=" {
+				t, _ = next()
+			}
+			if name := sqldigest.Unquote(create[t.Start:t.End]); name != "innodb_file_per_table" {
+				return fmt.Errorf("it has the tablespace %.40q, a file on the source: create the table in the target without it, and repeat the copy", name)
+			}
 		case tail && (word == "ENGINE" || word == "CONNECTION"):
 			option := word
 			if t, word = next(); word == "," || word == ")" {
@@ -85,4 +103,24 @@ func checkCreateAs(create, engine string, m sqldigest.Mode) error {
 		t, word = next()
 	}
 	return nil
+}
+
+// Qualifiers returns the names before a dot in the definition of a table to be created, as the target and as other servers read
+// it: MariaDB's DEFAULT names the schema of a sequence.
+func (t *Table) Qualifiers(version string) (names []string) {
+	_, body, _ := strings.Cut(t.Create, " (\n")
+	for _, s := range []sqldigest.Server{sqldigest.ParseServer(version), {}} {
+		var m sqldigest.Mode
+		var l sqldigest.Lexer
+		l.Reset([]byte(body), m.WithServer(s))
+		for before, at := l.NextSignificant(), l.NextSignificant(); before.Kind != sqldigest.KindEOF; before, at = at, l.NextSignificant() {
+			if body[at.Start:at.End] != "." || before.Kind == sqldigest.KindOperator {
+				continue
+			}
+			if name := sqldigest.Unquote(body[before.Start:before.End]); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

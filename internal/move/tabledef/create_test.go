@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -15,7 +17,7 @@ func TestHostileTables(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{body + " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci COMMENT='; SELECT ''1'' AS `union`'", ""},
 		{body + " ENGINE=InnoDB AUTO_INCREMENT=5 `PAGE_COMPRESSED`='ON' WITH SYSTEM VERSIONING", ""},
-		{body + " /*!50100 TABLESPACE `x` */ ENGINE=InnoDB\n/*!50100 PARTITION BY RANGE (`id`)\n(PARTITION p0 VALUES LESS THAN (5) ENGINE = InnoDB,\n PARTITION p1 VALUES LESS THAN MAXVALUE ENGINE = InnoDB) */", ""},
+		{body + " /*!50100 TABLESPACE `innodb_file_per_table` */ ENGINE=InnoDB\n/*!50100 PARTITION BY RANGE (`id`)\n(PARTITION p0 VALUES LESS THAN (5) ENGINE = InnoDB,\n PARTITION p1 VALUES LESS THAN MAXVALUE ENGINE = InnoDB) */", ""},
 		{body + " ENGINE=InnoDB\n PARTITION BY LIST (`id`)\n(PARTITION `p0` VALUES IN (1,2) ENGINE = InnoDB)", ""},
 		{"CREATE TABLE `s`.`t` (\n  `id` int NOT NULL COMMENT 'it\\'s; select',\n  `select` int DEFAULT (json_value(`a`,'$')),\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB", ""},
 		{"CREATE TABLE `s`.`t` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */\n) ENGINE=InnoDB", ""},
@@ -44,6 +46,14 @@ func TestHostileTables(t *testing.T) {
 		{body + " ENGINE=InnoDB VALUES IN TABLE mysql.user", "TABLE"},
 		{body + " PARTITION BY HASH (engine) AS SELECT 1", "SELECT"},
 		{body + " ENGINE=InnoDB VALUES ROW(1)", "VALUES"},
+		{body + " /*!50100 TABLESPACE `x` */ ENGINE=InnoDB", `tablespace "x"`},
+		{body + " ENGINE=InnoDB tablespace = innodb_system", `tablespace "innodb_system"`},
+		{body + " ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (`id`)\n(PARTITION p0 TABLESPACE = `x` ENGINE = InnoDB) */", `tablespace "x"`},
+		{body + " ENGINE=InnoDB\n/*!50500 PARTITION BY RANGE  COLUMNS(tablespace,start)\n(PARTITION p0 VALUES LESS THAN (1,2) ENGINE = InnoDB) */", ""},
+		{body + " ENGINE=InnoDB START TRANSACTION", "START TRANSACTION"},
+		{"CREATE TABLE `s`.`t` (\n  `id` int NOT NULL PRIMARY KEY REFERENCES `other`.`t` (`id`)\n) ENGINE=InnoDB", "REFERENCES"},
+		{"CREATE TABLE `s`.`t` (\n  `id` int NOT NULL PRIMARY KEY,\n   FOREIGN KEY (`id`) /*!50000 REFERENCES*/ `other`.`t` (`id`)\n) ENGINE=InnoDB", "REFERENCES"},
+		{"CREATE TABLE `s`.`t` (\n  `references` int NOT NULL COMMENT 'REFERENCES x',\n  PRIMARY KEY (`references`)\n) ENGINE=InnoDB", ""},
 		{body + " ENGINE=InnoDB; DROP DATABASE important", "second statement"},
 		{body + " ENGINE=FEDERATED CONNECTION='mysql://app@evil.example/s/t'", `engine "FEDERATED"`},
 		{body + " ENGINE=InnoDB ENGINE='SPIDER' COMMENT='wrapper \"mysql\", host \"evil.example\"'", `engine "SPIDER"`},
@@ -60,6 +70,25 @@ func TestHostileTables(t *testing.T) {
 			err := checkCreate(c.text, "InnoDB", version)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %q", version, c.text, err, c.want)
+			}
+		}
+	}
+}
+
+// TestQualifiers finds the schemas that expressions name.
+func TestQualifiers(t *testing.T) {
+	for text, want := range map[string][]string{
+		"  `a` bigint DEFAULT nextval(`other`.`q`),\n  `b` bigint DEFAULT nextval(`s`.`q`),\n  `c` bigint DEFAULT lastval(`other`.`q`)\n)": {"other", "s"},
+		"  `a` int CHECK (`o``d`./* */`f`() > 0)\n)":                                                        {"o`d"},
+		"  `a` int DEFAULT (other . f())\n)":                                                                {"other"},
+		"  `a` int DEFAULT /*!50701 (other.f()) */ 1\n)":                                                    {"other"},
+		"  `a` decimal(3,2) DEFAULT 1.25 COMMENT 'x.y',\n  `b.c` double DEFAULT (1.5 * .5),\n KEY (`a`)\n)": nil,
+		"  `j` json,\n  `v` int GENERATED ALWAYS AS (json_extract(`j`,_utf8mb4'$.a.b')) VIRTUAL\n)":         nil,
+	} {
+		table := Table{Create: "CREATE TABLE `here`.`t` (\n" + text}
+		for _, version := range []string{"10.11.14-MariaDB", "9.7.0"} {
+			if diff := cmp.Diff(want, table.Qualifiers(version)); diff != "" {
+				t.Errorf("%s, %s: %s", version, text, diff)
 			}
 		}
 	}
