@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
+
+	"github.com/taredb/tare/internal/urlparams"
 )
 
 // writeGrace is the time limit for a reader's last piece after the stream's end, and for each piece before.
@@ -87,17 +88,12 @@ type streamQuery struct {
 	history bool
 }
 
-var streamParams = []string{"format", "filter", "for", "limit", "history"}
-
 func parseStreamQuery(v url.Values, fields []string) (q streamQuery, err error) {
 	q.history = true
+	if err := urlparams.Check(v, "format", "filter", "for", "limit", "history"); err != nil {
+		return q, err
+	}
 	for name, values := range v {
-		if !slices.Contains(streamParams, name) {
-			return q, fmt.Errorf("unknown parameter %q: want format, filter, for, limit or history", name)
-		}
-		if len(values) != 1 {
-			return q, fmt.Errorf("parameter %s: given %d times", name, len(values))
-		}
 		s := values[0]
 		switch name {
 		case "format":

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/taredb/tare/internal/urlparams"
 	"github.com/taredb/tare/internal/web/memory"
 )
 
@@ -155,8 +157,9 @@ func plansLimit(text string) (int, error) {
 
 // serve serves /api/v1/plans; ?limit= is the number of plans in detail.
 func (s *plansPage) serve(w http.ResponseWriter, r *http.Request) {
-	n, err := plansLimit(r.URL.Query().Get("limit"))
-	if err != nil {
+	q := r.URL.Query()
+	n, err := plansLimit(q.Get("limit"))
+	if err = cmp.Or(urlparams.Check(q, "limit"), err); err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}

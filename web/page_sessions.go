@@ -15,6 +15,7 @@ import (
 	"github.com/taredb/tare/gateway"
 	"github.com/taredb/tare/internal/access"
 	"github.com/taredb/tare/internal/history/serverstats"
+	"github.com/taredb/tare/internal/urlparams"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
 
@@ -179,8 +180,9 @@ func sessionOf(i *gateway.SessionInfo, now time.Time, texts bool) Session {
 
 // serve serves sessionsPath.
 func (s *sessionsPage) serve(w http.ResponseWriter, r *http.Request) {
-	limit, age, err := sessionQuery(r.URL.Query())
-	if err != nil {
+	q := r.URL.Query()
+	limit, age, err := sessionQuery(q)
+	if err = cmp.Or(urlparams.Check(q, "limit", "age"), err); err != nil {
 		plain(w, http.StatusBadRequest, err.Error())
 		return
 	}

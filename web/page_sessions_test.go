@@ -150,6 +150,11 @@ func TestSessionLimit(t *testing.T) {
 			}
 		}
 	}
+	for query, want := range map[string]string{"?limits=1": `unknown parameter "limits": want limit or age`, "?age=1s&age=2s": "age is given 2 times"} {
+		if code, body := browse(t, h, "/api/v1/sessions"+query, "dba"); code != http.StatusBadRequest || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", query, code, body)
+		}
+	}
 }
 
 // TestKillRequests kills by the API and by the form. Malformed requests kill nothing.

@@ -23,6 +23,8 @@ func TestPlans(t *testing.T) {
 		{"/api/v1/plans?limit=1001", 400, `limit is "1001": want a number from 0 to 1000`},
 		{"/api/v1/plans?limit=-1", 400, "want a number"},
 		{"/api/v1/plans?limit=all", 400, "want a number"},
+		{"/api/v1/plans?limits=1", 400, `unknown parameter "limits": want limit`},
+		{"/api/v1/plans?limit=1&limit=2", 400, "limit is given 2 times"},
 		{"/", 200, `href="/api/v1/plans"`},
 	} {
 		if code, body, _ := request(t, h, "GET", c.path); code != c.code || !strings.Contains(body, c.body) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/taredb/tare/internal/timetext"
+	"github.com/taredb/tare/internal/urlparams"
 )
 
 const (
@@ -23,7 +23,7 @@ type span struct {
 	FromText, ToText string // texts from the URL
 }
 
-// parseSpan parses ?from= and ?to=, times as timetext.Parse has them.
+// parseSpan parses ?from= and ?to=, times as urlparams.ParseTime has them.
 func parseSpan(q url.Values, now time.Time) (span, error) {
 	s := span{FromText: strings.TrimSpace(q.Get("from")), ToText: strings.TrimSpace(q.Get("to"))}
 	if s.FromText == "" {
@@ -33,10 +33,10 @@ func parseSpan(q url.Values, now time.Time) (span, error) {
 		s.ToText = defaultTo
 	}
 	var err error
-	if s.From, err = timetext.Parse(s.FromText, now); err != nil {
+	if s.From, err = urlparams.ParseTime(s.FromText, now); err != nil {
 		return s, fmt.Errorf("from: %w", err)
 	}
-	if s.To, err = timetext.Parse(s.ToText, now); err != nil {
+	if s.To, err = urlparams.ParseTime(s.ToText, now); err != nil {
 		return s, fmt.Errorf("to: %w", err)
 	}
 	switch length := s.To.Sub(s.From); {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/access"
-	"github.com/taredb/tare/internal/timetext"
+	"github.com/taredb/tare/internal/urlparams"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -103,22 +103,21 @@ type list struct {
 // are errors.
 func parseList(q url.Values, now time.Time) (list, error) {
 	l := list{from: now.Add(-24 * time.Hour), to: now.Add(maxFuture), limit: defaultLimit}
+	if err := urlparams.Check(q, "from", "to", "limit"); err != nil {
+		return l, err
+	}
 	var errs []error
 	for name, given := range q {
 		text := given[0]
 		var err error
 		switch {
-		case !slices.Contains([]string{"from", "to", "limit"}, name):
-			err = fmt.Errorf("unknown parameter %.40q: want from, to or limit", name)
-		case len(given) > 1:
-			err = fmt.Errorf("%s is given %d times: want it once", name, len(given))
 		case text == "":
 		case name == "limit":
 			if l.limit, err = strconv.Atoi(text); err != nil || l.limit < 1 || l.limit > maxLimit {
 				err = fmt.Errorf("limit: want a number from 1 to %d, not %.40q", maxLimit, text)
 			}
 		default:
-			t, parseErr := timetext.Parse(text, now)
+			t, parseErr := urlparams.ParseTime(text, now)
 			switch {
 			case parseErr != nil:
 				err = fmt.Errorf("%s: %w", name, parseErr)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/taredb/tare/internal/history/stmtstats"
-	"github.com/taredb/tare/internal/timetext"
+	"github.com/taredb/tare/internal/urlparams"
 	"github.com/taredb/tare/internal/visible"
 )
 
@@ -104,9 +104,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parse parses a request. An unknown parameter is an error, because a misspelled name would change the
-// result, and so is one that is given twice.
+// parse parses a request.
 func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error) {
+	err = urlparams.Check(values, "from", "to", "by", "order", "filter", "limit", "offset", "points", "compare", "durations", "called_since", "source")
+	if err != nil {
+		return q, nil, err
+	}
 	now := h.Now()
 	q = TopQuery{From: now.Add(-time.Hour), To: now}
 	ranker = h.Ranker
@@ -120,16 +123,12 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 	}
 	for name, given := range values {
 		text := given[0]
-		if len(given) > 1 {
-			errs = append(errs, fmt.Errorf("%.40s is given %d times: want it once", name, len(given)))
-			continue
-		}
 		var err error
 		switch name {
 		case "from":
-			q.From, err = timetext.Parse(text, now)
+			q.From, err = urlparams.ParseTime(text, now)
 		case "to":
-			q.To, err = timetext.Parse(text, now)
+			q.To, err = urlparams.ParseTime(text, now)
 		case "by":
 			q.By, err = ParseMeasure(text)
 		case "order":
@@ -149,14 +148,12 @@ func (h *handler) parse(values url.Values) (q TopQuery, ranker Ranker, err error
 		case "durations":
 			q.Durations, err = parseBool(name, text)
 		case "called_since":
-			q.CalledSince, err = timetext.Parse(text, now)
+			q.CalledSince, err = urlparams.ParseTime(text, now)
 		case "source":
 			if text != SourceCounters {
 				err = fmt.Errorf("source is %.40q: want %s, or omit it", text, SourceCounters)
 			}
 			ranker = h.Counters
-		default:
-			err = fmt.Errorf("unknown parameter %.40q: want from, to, by, order, filter, limit, offset, points, compare, durations, called_since or source", name)
 		}
 		errs = append(errs, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/taredb/tare/internal/history/stmtseries"
 	"github.com/taredb/tare/internal/history/stmtstats"
+	"github.com/taredb/tare/internal/urlparams"
 )
 
 // The default and the maximum number of Keys in a scrape of digests.
@@ -50,21 +51,16 @@ func NewScrapeHandler(t *stmtstats.Table, noTexts bool, log *slog.Logger) http.H
 
 // scrapeLimit returns the limit in the parameters of a scrape. Others are errors, and one that is given twice.
 func scrapeLimit(q url.Values) (int, error) {
-	limit := DefaultScraped
-	for name, given := range q {
-		text := given[0]
-		switch {
-		case name != "limit":
-			return 0, fmt.Errorf("unknown parameter %.40q: want limit", name)
-		case len(given) > 1:
-			return 0, fmt.Errorf("limit is given %d times: want it once", len(given))
-		case text == "":
-			continue
-		}
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxScraped {
-			return 0, fmt.Errorf("limit=%.40s: want 1 to %d", text, MaxScraped)
-		}
+	if err := urlparams.Check(q, "limit"); err != nil {
+		return 0, err
+	}
+	text := q.Get("limit")
+	if text == "" {
+		return DefaultScraped, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > MaxScraped {
+		return 0, fmt.Errorf("limit=%.40s: want 1 to %d", text, MaxScraped)
 	}
 	return limit, nil
 }

@@ -1,5 +1,4 @@
-// Package timetext parses the times in parameters of pages and APIs.
-package timetext
+package urlparams
 
 import (
 	"fmt"
@@ -15,15 +14,15 @@ const endYear = 2243
 // layouts are the absolute forms; those without a zone are in UTC.
 var layouts = [...]string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
 
-// Parse parses a time from 1970 to 2242: now, now-1h30m, now-7d, now-2w, RFC 3339, a date, a date and time in UTC, or Unix seconds.
-func Parse(text string, now time.Time) (time.Time, error) {
-	if t, ok := parse(text, now); ok {
+// ParseTime parses a time from 1970 to 2242: now, now-1h30m, now-7d, now-2w, RFC 3339, a date, a date and time in UTC, or Unix seconds.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	if t, ok := parseTime(text, now); ok {
 		return t, nil
 	}
 	return time.Time{}, fmt.Errorf("malformed time %.60q: want now, now-1h, now-7d, 2026-01-31T15:04:05Z, 2026-01-31 15:04 (UTC) or Unix seconds", text)
 }
 
-func parse(text string, now time.Time) (time.Time, bool) {
+func parseTime(text string, now time.Time) (time.Time, bool) {
 	if rest, ok := strings.CutPrefix(text, "now"); ok {
 		if rest == "" {
 			return now, true

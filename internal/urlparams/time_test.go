@@ -1,4 +1,4 @@
-package timetext
+package urlparams
 
 import (
 	"strings"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestParse has each form, and each bound on both sides.
-func TestParse(t *testing.T) {
+// TestParseTime has each form, and each bound on both sides.
+func TestParseTime(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Time{
@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		"2026-01-31 15:04":          time.Date(2026, 1, 31, 15, 4, 0, 0, time.UTC),
 		"2026-01-31":                time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC),
 	} {
-		if got, err := Parse(text, now); err != nil || !got.Equal(want) {
+		if got, err := ParseTime(text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		"-1", "8589934592", "1e300", "NaN", "Inf", "0x10p", strings.Repeat("9", 5000),
 		"1969-12-31T23:59:59Z", "1970-01-01T00:00:00+01:00", "2243-01-01T00:00:00Z", "2242-12-31T23:59:59-01:00", "0001-01-01", "2026-02-30", "2026-1-31",
 	} {
-		if got, err := Parse(text, now); err == nil || !strings.HasPrefix(err.Error(), "malformed time ") {
+		if got, err := ParseTime(text, now); err == nil || !strings.HasPrefix(err.Error(), "malformed time ") {
 			t.Errorf("%.40q is %v (%v)", text, got, err)
 		}
 	}
