@@ -139,6 +139,41 @@ func TestLargeExternalLabels(t *testing.T) {
 	}
 }
 
+// TestMetaExpands parses a meta.json with lists of millions of small elements.
+func TestMetaExpands(t *testing.T) {
+	id := blockID("A")
+	for name, c := range map[string]struct {
+		list, element, end string
+		files              int
+		want               string
+	}{
+		"files":              {`"thanos":{"version":1,"files":[`, "{}", "]}", 0, "it has more than 100000 files"},
+		"null as files":      {`"thanos":{"version":1,"files":[`, "null", "]}", 0, "it has more than 100000 files"},
+		"labels":             {`"thanos":{"version":1,"labels":{`, `"a":""`, "}}", 0, "it has more than 10000 external labels"},
+		"null as labels":     {`"thanos":{"version":1,"labels":{`, `"a":null`, "}}", 0, "it has more than 10000 external labels"},
+		"lists of files":     {`"thanos":{"version":1,"files":[{"rel_path":"index"},`, "[]", "]}", 0, "cannot unmarshal array"},
+		"files as an object": {`"thanos":{"version":1,"files":{`, `"a":1`, "}}", 0, "{ in place of ["},
+		"parents":            {`"thanos":{"version":1,"files":[{"rel_path":"index"}]},"compaction":{"level":2,"parents":[`, "{}", "]}", 1, ""},
+		"sources":            {`"compaction":{"sources":[`, `"` + id.String() + `"`, `]},"thanos":{"version":1,"files":[{},{}]}`, 2, ""},
+		"hints":              {`"thanos":{"files":null,"labels":null},"compaction":{"hints":[`, `""`, "]}", 0, ""},
+		"an unknown key":     {`"other":[`, "{}", "]", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Appendf(nil, `{"ulid":%q,"version":1,"minTime":1,"maxTime":2,%s`, id, c.list)
+			text = append(text, bytes.Repeat([]byte(c.element+","), 1<<20)...)
+			text = append(append(text, c.element...), c.end+"}"...)
+			defer alloctest.Bounded(t, 24<<20)()
+			m, err := parseMeta(text, id)
+			if (err == nil) != (c.want == "") || err != nil && (verdictOf(err) == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+			if err == nil && len(m.Thanos.Files) != c.files {
+				t.Errorf("%d files", len(m.Thanos.Files))
+			}
+		})
+	}
+}
+
 // FuzzTombstones parses arbitrary entries under a right checksum: deletions are those of Prometheus' decoder.
 func FuzzTombstones(f *testing.F) {
 	one := func(entries ...int64) (b []byte) {

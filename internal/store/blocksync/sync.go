@@ -554,7 +554,6 @@ func (s *tenantSync) newBlock(prefix string, m *tsblock.Meta, chunkFiles int) (*
 	}
 	// Fields that only the sync uses would be most of the block's memory.
 	m.Thanos.Files, m.Thanos.Labels = nil, nil
-	m.Compaction.Sources, m.Compaction.Parents, m.Compaction.Hints = nil, nil, nil
 	data, err := tsblock.New(s.syncer.source, prefix, m, tsblock.Options{
 		Cache: s.syncer.options.Cache, Pool: s.syncer.options.Pool, Entries: s.syncer.Entries(), Disk: s.syncer.options.Disk, Shared: s.syncer.options.Shared, LocalDir: s.syncer.options.DataDir, Loads: s.syncer.loadsOf(m), Log: s.syncer.log, ChunkFiles: chunkFiles,
 	})
