@@ -67,3 +67,12 @@ func chunkError(b *sharedBatch, series labels.Labels, c tsblock.Chunk, err error
 		Reason: fmt.Sprintf("series %s: chunk of times %d to %d: %v", series, c.MinTime, c.MaxTime, err),
 	}
 }
+
+// loadError returns the error of loading a batch's chunks. If these do not fit into the query's bytes, it names the block and the series.
+func (s *stream) loadError(b *tsblock.Batch, err error) error {
+	if err == nil || !errors.Is(err, slab.ErrOverQuota) || b.Len() == 0 {
+		return err
+	}
+	return fmt.Errorf("block %s: %d chunks of %d series: %w: raise the limit, or select less; if the block should not have such chunks, mark it for deletion",
+		s.handle.Prefix(), b.ChunkCount(), b.Len(), err)
+}

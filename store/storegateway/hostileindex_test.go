@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -269,6 +270,45 @@ func TestHostileStructures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongChunks serves a block with a chunk that exceeds a query's bytes: the error names the block. A chunk that is longer
+// than any writer creates is damage: queries succeed without the block.
+func TestLongChunks(t *testing.T) {
+	h := newHostileBlocks(t, testseed.New(t))
+	mint, _ := h.times(t)
+	const most = 16 << 20 // as a query's bytes
+	serve := func(t *testing.T, text []byte) (*hostileBlocks, api) {
+		own := &hostileBlocks{files: maps.Clone(h.files), thanos: h.thanos, blocks: h.blocks, end: h.end}
+		dir := h.blocks[1] + "/"
+		delete(own.files, dir+tombstonesName)
+		own.files[dir+"chunks/000001"], own.files[dir+indexName] = text, honest(3, lyingChunk{mint: mint, maxt: mint + 9, ref: 8}).encode()
+		own.files[dir+metaName] = withoutTombstones(t, own.files[dir+metaName])
+		return own, own.serve(t, blocksync.LayoutPrometheus, "", nil)
+	}
+	t.Run("over the limit", func(t *testing.T) {
+		text, _ := lyingChunks(byte(chunkenc.EncXOR), make([]byte, most))
+		own, a := serve(t, text)
+		got := own.send(t, a)
+		if got.Code != http.StatusUnprocessableEntity || !strings.Contains(got.Body, "block "+h.blocks[1]+": 3 chunks of 3 series: query bytes: chunks ask for 16") || !strings.Contains(got.Body, "raise the limit") {
+			t.Errorf("got %.1000v", got)
+		}
+	})
+	t.Run("absurd", func(t *testing.T) {
+		text := []byte{0x85, 0xbd, 0x40, 0xdd, 1, 0, 0, 0}
+		text = append(binary.AppendUvarint(text, most+1), make([]byte, 5000)...)
+		own, a := serve(t, text)
+		got, warnings := own.ask(t, a)
+		own.askAll(t, a)
+		if !strings.Contains(strings.Join(warnings, " "), "a chunk of more than 16 MiB") {
+			t.Errorf("warnings %q", warnings)
+		}
+		for s := range h.others(t, blocksync.LayoutPrometheus) {
+			if !got[s] {
+				t.Fatalf("a sample of another block is missing: %s", s)
+			}
+		}
+	})
 }
 
 // addSymbols adds symbols that no series has.

@@ -1,7 +1,11 @@
 package storegateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/taredb/tare/internal/parallel"
 	"github.com/taredb/tare/internal/slab"
@@ -55,7 +59,7 @@ func (set *SeriesSet) planLazily(w *windows) error {
 		once = max(once, s.once)
 		all += s.all
 	}
-	return set.query.addPlan(once, all, w.most)
+	return set.planError(set.query.addPlan(once, all, w.most))
 }
 
 // loadFirst loads the chunks of the batches that were read while the set was opened. It plans all of them
@@ -65,7 +69,7 @@ func (set *SeriesSet) loadFirst() error {
 	for _, s := range set.streams {
 		all += s.all
 	}
-	if err := set.query.addPlan(all, all, all); err != nil {
+	if err := set.planError(set.query.addPlan(all, all, all)); err != nil {
 		return err
 	}
 	return parallel.ForEach(set.ctx, set.query.gateway.OpenBlocks(), set.streams, func(_ context.Context, s *stream) error { return s.loadFirst() })
@@ -76,11 +80,20 @@ func (set *SeriesSet) loadFirst() error {
 func (s *stream) loadFirst() error {
 	for _, h := range s.first {
 		if err := s.reader.LoadChunks(s.set.ctx, h.batch); err != nil {
-			return err
+			return s.loadError(h.batch, err)
 		}
 	}
 	if s.first = nil; !s.done {
 		s.readAhead()
 	}
 	return nil
+}
+
+// planError returns the error of addPlan. If the chunks exceed the query's bytes, it names the block with the most.
+func (set *SeriesSet) planError(err error) error {
+	if err == nil || !errors.Is(err, slab.ErrOverQuota) || len(set.streams) == 0 {
+		return err
+	}
+	most := slices.MaxFunc(set.streams, func(a, b *stream) int { return cmp.Compare(a.all, b.all) })
+	return fmt.Errorf("%w: block %s has the most, %d bytes: raise the limit, or select less", err, most.handle.Prefix(), most.all)
 }

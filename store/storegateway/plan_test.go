@@ -83,12 +83,12 @@ func TestPlanRefuses(t *testing.T) {
 		"/api/v1/query_range?start=0&end=60000&step=600&query=" + url.QueryEscape(`scalar(`+all+`) + `+all),
 	} {
 		code, respond := getJSON(t, base+query, "")
-		if text, _ := respond["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "chunks ask for") {
+		if text, _ := respond["error"].(string); code != http.StatusUnprocessableEntity || !strings.Contains(text, "chunks ask for") || !strings.Contains(text, ": block 0") {
 			t.Errorf("%s: %d %v", query, code, respond)
 		}
 	}
 	_, _, err := teststore.Receive(client.Series(t.Context(), &storepb.SeriesRequest{MaxTime: 1 << 40, Matchers: []*storepb.LabelMatcher{teststore.Equal("foo", "bar")}}))
-	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "chunks ask for") {
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "chunks ask for") || !strings.Contains(err.Error(), "block 0") {
 		t.Errorf("Series: %v", err)
 	}
 	if n := b.reads.Load(); n != 0 {

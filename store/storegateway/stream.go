@@ -224,7 +224,7 @@ func (s *stream) load() (*tsblock.Batch, error) {
 	}
 	if s.set.mode != noChunks {
 		if err = s.set.query.countChunks(b.ChunkCount()); err == nil && s.set.mode == chunksWithBatches {
-			err = s.reader.LoadChunks(s.set.ctx, b)
+			err = s.loadError(b, s.reader.LoadChunks(s.set.ctx, b))
 		}
 	}
 	if err != nil {

@@ -165,7 +165,7 @@ func (w *windows) load(h *sharedBatch) error {
 		err = s.reader.LoadChunks(w.ctx, h.batch)
 	}
 	if err != nil {
-		return err
+		return s.loadError(h.batch, err)
 	}
 	w.add(h)
 	if next := h.next; next != nil && !next.loaded && w.query.roomAhead() && w.bytes+next.batch.PlannedBytes() <= w.most {

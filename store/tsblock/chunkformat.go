@@ -18,9 +18,9 @@ const (
 	encodingSize    = 1
 	checksumSize    = 4
 
-	// maxChunkData is the maximum size of a segment file written by Prometheus. No chunk is longer,
-	// regardless of its length field.
-	maxChunkData = 512 << 20
+	// maxChunkData is more than twice the length of the longest chunk that Prometheus writes: ten histograms of 65,536 buckets,
+	// each of which takes at most nine bytes. A longer one is not read, so that it does not take a query's bytes.
+	maxChunkData = 16 << 20
 )
 
 // SegmentFile returns the name, within the block, of the chunk file of a segment. Segments in references
@@ -47,7 +47,7 @@ func checkSegmentHeader(b []byte) string {
 
 // Reasons why a chunk is corrupt, in addition to those of errors.go.
 const (
-	absurdLength = "a chunk of more than 512 MiB"
+	absurdLength = "a chunk of more than 16 MiB"
 	chunkOverlap = "a chunk goes on in the next"
 )
 
