@@ -64,7 +64,12 @@ func (s *service) controlAt(addr string) mysqlconn.Config {
 // newKiller returns a function that kills a connection on a server, or its statement, through the control account. A
 // connection that no longer exists is not an error.
 func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(addr string, connectionID uint32) error {
-	seen := &identities{last: make(map[string]string), several: make(map[string]bool)}
+	return newKillerSince(controlAt, what, time.Now)
+}
+
+// newKillerSince is newKiller with a clock.
+func newKillerSince(controlAt func(addr string) mysqlconn.Config, what string, now func() time.Time) func(addr string, connectionID uint32) error {
+	seen := &identities{now: now, last: make(map[string]string), several: make(map[string]*mixture)}
 	return func(addr string, id uint32) error {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
@@ -89,12 +94,30 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 	}
 }
 
+// An address that has led to several servers at one time is probed at this interval. It is trusted again after so many consecutive
+// connections to one server. A relapse doubles their number: a balancer may send few connections to the other server.
+const (
+	probeInterval       = time.Minute
+	probeConnections    = 32
+	maxProbeConnections = 1024
+)
+
 // identities are the servers that connections to addresses have reached. Behind one address may be several: a KILL at
 // another one than a session's ends a connection of the same number, of an innocent client.
 type identities struct {
+	now func() time.Time
+
 	mu      sync.Mutex
-	last    map[string]string // by address
-	several map[string]bool   // addresses whose connections reach several servers at one time
+	last    map[string]string   // by address
+	several map[string]*mixture // by address
+}
+
+// A mixture is an address whose connections have reached several servers at one time. After a failover between two
+// connections they reach one server again.
+type mixture struct {
+	ended       bool      // they reach one server again
+	probeAt     time.Time // the earliest next probe
+	connections int       // to one server, by which it ends
 }
 
 // check returns an error if the address of sessions leads to several servers, or to another server than at the KILL before.
@@ -105,23 +128,81 @@ func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysq
 		return nil //nolint:nilerr // servers of other vendors
 	}
 	cfg.Addr = addr
-	other := identity
-	if again, err := session.OpenBare(ctx, cfg); err == nil { // an account of an administrative port cannot log in there
-		if other, err = session.ServerIdentity(ctx, again); err != nil {
-			other = identity
-		}
-		_ = again.Close()
+	if mixed, err := s.checkMixture(ctx, cfg, identity); mixed {
+		return err
+	}
+	other, err := identityAt(ctx, cfg)
+	if err != nil { // an account of an administrative port cannot log in there
+		other = identity
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.several[addr] = s.several[addr] || other != identity; s.several[addr] {
-		return fmt.Errorf("%s leads to several servers, of which the session may use another one", addr)
+	if other != identity {
+		s.mix(addr)
+	}
+	if m := s.several[addr]; m != nil && !m.ended {
+		return errMixture(addr)
 	}
 	before := s.last[addr]
 	if s.last[addr] = identity; before != "" && before != identity {
 		return fmt.Errorf("%s leads to another server than before, and the session may use that one", addr)
 	}
 	return nil
+}
+
+func errMixture(addr string) error {
+	return fmt.Errorf("%s leads to several servers, of which the session may use another one; it is checked again at a KILL after %v", addr, probeInterval)
+}
+
+// identityAt connects, and returns the server's identity.
+func identityAt(ctx context.Context, cfg mysqlconn.Config) (string, error) {
+	conn, err := session.OpenBare(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return session.ServerIdentity(ctx, conn)
+}
+
+// mix records that an address leads to several servers. s.mu is locked.
+func (s *identities) mix(addr string) {
+	m := s.several[addr]
+	switch {
+	case m == nil:
+		m = &mixture{connections: probeConnections}
+		s.several[addr] = m
+	case m.ended:
+		m.ended, m.connections = false, min(2*m.connections, maxProbeConnections)
+	}
+	m.probeAt = s.now().Add(probeInterval)
+}
+
+// checkMixture returns an error if the address is mixed. When a probe is due, it ends the mixture if all connections reach the server
+// of the identity. That KILL fails too: its session may be of the other server.
+func (s *identities) checkMixture(ctx context.Context, cfg mysqlconn.Config, identity string) (mixed bool, err error) {
+	s.mu.Lock()
+	m := s.several[cfg.Addr]
+	if m == nil || m.ended {
+		s.mu.Unlock()
+		return false, nil
+	}
+	due, n := !s.now().Before(m.probeAt), m.connections
+	if due {
+		m.probeAt = s.now().Add(probeInterval)
+	}
+	s.mu.Unlock()
+	if !due {
+		return true, errMixture(cfg.Addr)
+	}
+	for range n {
+		if other, err := identityAt(ctx, cfg); err != nil || other != identity {
+			return true, errors.Join(errMixture(cfg.Addr), err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.ended, s.last[cfg.Addr] = true, identity
+	return true, fmt.Errorf("%s led to several servers, of which the session may use another one; it leads to one again, and the next KILL is sent there", cfg.Addr)
 }
 
 // checkServer returns an error if the control account is at another server than addr, whose connections it is to kill: that

@@ -4,7 +4,9 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/testmysql"
 	"github.com/taredb/tare/mysql/mysqlconn"
@@ -87,6 +89,77 @@ func TestKillerBehindOneAddress(t *testing.T) {
 				t.Errorf("the connection of another client: %v", err)
 			}
 		})
+	}
+}
+
+// TestKillerAfterMixture has the address of sessions lead to two servers at one time, as it does if a failover takes place between two connections.
+// KILL is refused until a number of connections have reached one server, after a while.
+func TestKillerAfterMixture(t *testing.T) {
+	first, second := testmysql.Start(t).Addr, testmysql.Shared(t).Config(testmysql.AppUser).Addr
+	const none = 1_000_000 // the number of no connection
+	open := func(addr string) *mysqlconn.Client {
+		t.Helper()
+		c, err := mysqlconn.Dial(t.Context(), mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	victim, innocent := open(second), open(first)
+	var connections atomic.Int64
+	var target atomic.Value // of func(int) string, by the number of the connection since the last step
+	var now time.Time
+	addr := balancer(t, func(int) string { return target.Load().(func(int) string)(int(connections.Add(1)) - 1) })
+	account := mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password}
+	kill := newKillerSince(func(string) mysqlconn.Config { return account }, "CONNECTION", func() time.Time { return now })
+
+	always := func(int) string { return second }
+	failover := func(n int) string { return []string{first, second}[min(n, 1)] }
+	except := func(odd int) func(int) string {
+		return func(n int) string {
+			if n == odd {
+				return first
+			}
+			return second
+		}
+	}
+	const mixed, again = "leads to several servers", "leads to one again"
+	for i, step := range []struct {
+		later       time.Duration
+		target      func(int) string
+		id          uint32
+		want        string // the error
+		connections int64
+	}{
+		{0, failover, innocent.ConnectionID, mixed, 2},
+		{0, always, innocent.ConnectionID, mixed, 1},
+		{probeInterval - 1, always, innocent.ConnectionID, mixed, 1},
+		{1, except(0), innocent.ConnectionID, mixed, 2},                                 // the other server is still reached
+		{probeInterval, except(probeConnections), innocent.ConnectionID, mixed, 33},     // by the last connection
+		{probeInterval - 1, always, innocent.ConnectionID, mixed, 1},                    // no probe
+		{1, always, innocent.ConnectionID, again, 1 + probeConnections},                 // the session may be of the other server
+		{0, always, none, "", 2},                                                        // one server
+		{0, failover, innocent.ConnectionID, mixed, 2},                                  // a relapse
+		{probeInterval, except(2 * probeConnections), innocent.ConnectionID, mixed, 65}, // more connections are required
+		{probeInterval, always, innocent.ConnectionID, again, 1 + 2*probeConnections},
+		{0, always, victim.ConnectionID, "", 2},
+	} {
+		now = now.Add(step.later)
+		connections.Store(0)
+		target.Store(step.target)
+		if err := kill(addr, step.id); (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
+			t.Errorf("step %d: %v, want %q", i, err, step.want)
+		}
+		if n := connections.Load(); n != step.connections {
+			t.Errorf("step %d: %d connections, want %d", i, n, step.connections)
+		}
+	}
+	if _, err := innocent.Exec(t.Context(), "DO 1"); err != nil {
+		t.Errorf("the connection of another client: %v", err)
+	}
+	if _, err := victim.Exec(t.Context(), "DO 1"); err == nil {
+		t.Error("the connection was not killed")
 	}
 }
 
