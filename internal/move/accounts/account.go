@@ -21,6 +21,12 @@ func (n Name) String() string {
 	return "'" + n.User + "'@'" + n.Host + "'"
 }
 
+// trimmed returns the name as MySQL stores it: without white space of ASCII at the start and the end.
+func (n Name) trimmed() Name {
+	const space = " \t\n\v\f\r"
+	return Name{User: strings.Trim(n.User, space), Host: strings.Trim(n.Host, space)}
+}
+
 // sql returns the name, quoted for SQL.
 func (n Name) sql() string {
 	if n.Host == "" {

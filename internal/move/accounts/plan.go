@@ -198,6 +198,9 @@ func (p *planned) define(here *account, from, to *server) {
 			p.needsHand("%s", problem)
 		}
 	}
+	if trimmed := p.name.trimmed(); to.vendor == dialect.MySQL && trimmed != p.name {
+		p.needsHand("MySQL removes white space around names of accounts, and would create %s: exclude it by option exclude-users, and create it with another name", trimmed)
+	}
 	if len(here.methods) == 0 && !here.role {
 		return
 	}

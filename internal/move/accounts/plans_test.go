@@ -340,7 +340,24 @@ func TestPlans(t *testing.T) {
 // TestPlansMySQL has the cases with a server of MySQL.
 func TestPlansMySQL(t *testing.T) {
 	server := testmysql.StartOrSkip(t, testmysql.WithMySQL())
+	t.Run("trimmed names", func(t *testing.T) { testTrimmed(t, testrows.Connect(t, testrows.Root(server))) })
 	testPlans(t, map[string]*side{"MariaDB": newSide(t, testmysql.Shared(t).Server), "MySQL": newSide(t, server)}, func(from, to string) bool { return from == "MySQL" || to == "MySQL" })
+}
+
+// testTrimmed compares names without white space around them with those that MySQL stores.
+func testTrimmed(t *testing.T, c *mysqlconn.Client) {
+	const names = "SELECT CONCAT(User, '|', Host) FROM mysql.user"
+	for _, n := range []Name{
+		{"a", "%"}, {" a", "%"}, {"a ", "%"}, {"a b", "%"}, {"\ta\n", "%"}, {"\v\f\r a", "%"}, {"\u00a0a", "%"}, {"a\u3000", "%"}, {"\x1fa", "%"}, {"a", " h"}, {"a", "h\t"}, {" \t", "h"},
+	} {
+		before := testrows.Column(t, c, names)
+		testrows.Exec(t, c, "CREATE USER "+n.sql())
+		created := slices.DeleteFunc(testrows.Column(t, c, names), func(name string) bool { return slices.Contains(before, name) })
+		if want := n.trimmed().User + "|" + n.trimmed().Host; len(created) != 1 || created[0] != want {
+			t.Errorf("%q: MySQL stores %q, want %q", n, created, want)
+		}
+		testrows.Exec(t, c, "DROP USER "+n.sql())
+	}
 }
 
 // testPlans runs the cases between some servers.
