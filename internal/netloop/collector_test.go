@@ -24,8 +24,9 @@ func TestCollector(t *testing.T) {
 	must(t, testwait.Receive(t, "the handshake", shaken))
 
 	const last = "the end"
-	holds := make(chan struct{})
+	holds, closed := make(chan struct{}), make(chan struct{})
 	must(t, g.GoAmong(0, 1, func(task *Task) {
+		defer close(closed)
 		close(holds)
 		task.Pause(time.Time{})
 		if err := c.Flush(); err != nil {
@@ -76,6 +77,7 @@ func TestCollector(t *testing.T) {
 	if !bytes.Equal(got, all) {
 		t.Errorf("the peer has read %d bytes, want %d", len(got), len(all))
 	}
+	testwait.Receive(t, "the holder's end", closed)
 	if _, err := server.Write(nil); err == nil {
 		t.Error("a write to a closed connection succeeds")
 	}
