@@ -83,10 +83,13 @@ func onBoth(t *testing.T, do func(t *testing.T, d *database)) {
 	}
 }
 
-// aloneOnBoth is onBoth for tests that others on the same server would disturb, or be disturbed by.
+// aloneOnBoth is onBoth for tests that others on the same server would disturb, or be disturbed by: no other test runs meanwhile.
 func aloneOnBoth(t *testing.T, do func(t *testing.T, d *database)) {
 	for product := range products {
-		t.Run(product, func(t *testing.T) { do(t, newDatabase(t, product)) })
+		t.Run(product, func(t *testing.T) {
+			t.Parallel()
+			do(t, newDatabase(t, product))
+		})
 	}
 }
 
