@@ -19,8 +19,8 @@ import (
 // requesting the account's method.
 const unknownMethod = "tare_asks_anew"
 
-// responseTimeout is the time limit for a client's response to a challenge. Programs respond without a person's
-// help, and a connection to the backend is reserved meanwhile.
+// responseTimeout is the time limit for a client's response to a challenge while a connection to the backend is reserved. Programs
+// respond without a person's help.
 const responseTimeout = 5 * time.Second
 
 // connect assigns the login a greeted connection to the active server.
@@ -283,15 +283,15 @@ func (l *login) responded() string {
 	return ""
 }
 
-// boundResponse sets a deadline for a response that needs no person. The server's time limit for a login starts with its
-// greeting.
+// boundResponse sets a deadline for a response that needs no person, if a connection to the backend is reserved for it. The server's
+// time limit for a login starts with its greeting.
 func (l *login) boundResponse(method string) {
 	l.asked = time.Now()
 	t := l.asked.Add(responseTimeout)
 	if g := l.greeted; g != nil {
 		t = g.responseDeadline()
 	}
-	if !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
+	if l.backend == nil || !provesWithoutSecret(method) || !l.deadline.IsZero() && t.After(l.deadline) {
 		return
 	}
 	_ = l.client.SetReadDeadline(t)

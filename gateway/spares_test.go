@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"net"
 	"testing"
+	"time"
 
 	"github.com/taredb/tare/internal/gateway/switchover"
+	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/internal/testscript"
 	"github.com/taredb/tare/mysql/mysqlconn"
 )
@@ -28,5 +31,36 @@ func TestSparesAge(t *testing.T) {
 	target.spares.put(fresh)
 	if g := target.spares.take(); g != nil {
 		t.Errorf("a connection greeted at %v is kept", g.born)
+	}
+}
+
+// A timedConn records its read deadline.
+type timedConn struct {
+	net.Conn
+	reads time.Time
+}
+
+func (c *timedConn) SetReadDeadline(t time.Time) error {
+	c.reads = t
+	return nil
+}
+
+// TestResponseDeadline bounds the client's response while a connection to the backend is reserved. A gateway whose clients share
+// connections greets them without one: option handshake-timeout alone bounds the login.
+func TestResponseDeadline(t *testing.T) {
+	g := startInner(t, testscript.Start(t, func(_ int, c *mysqlconn.Conn) { testscript.Serve(c) }), nil)
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	client := &timedConn{Conn: near}
+	l := login{session: newSession(g.Server, client), deadline: time.Now().Add(time.Hour)}
+	l.boundResponse("")
+	if !client.reads.IsZero() {
+		t.Errorf("without a connection to the backend, a client has to respond until %v", client.reads)
+	}
+	l.setBackend(mysqlconn.NewBuffer(netloop.NewConn(far), nil))
+	l.boundResponse("")
+	if want := l.asked.Add(responseTimeout); !client.reads.Equal(want) {
+		t.Errorf("a client has to respond until %v, want %v", client.reads, want)
 	}
 }
