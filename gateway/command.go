@@ -262,7 +262,7 @@ func (s *session) interruptedIdle() error {
 		if err := s.expire(); err != nil {
 			return err
 		}
-	case causes&causeBackendGone != 0 && s.lease.kept == keptByDiagnostics:
+	case causes&causeBackendGone != 0 && s.continuesWithout():
 		s.discardShared()
 	case causes&causeBackendGone != 0:
 		s.relayRemaining()

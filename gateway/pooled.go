@@ -274,6 +274,11 @@ var keptReasons = [...]string{
 // diagnosticsFor is how long a client may take to read the warnings of its last statement outside of a transaction.
 const diagnosticsFor = time.Second
 
+// continuesWithout reports whether the session loses no more than warnings or an error with its connection.
+func (s *session) continuesWithout() bool {
+	return s.lease.kept == keptByDiagnostics && !s.lease.shared.Value.inserted && !s.modes.unknown && !s.lease.unsure
+}
+
 // Fits implements pool.Owner.
 func (s *session) Fits(c *sharedConn) bool { return c.matches(s) }
 

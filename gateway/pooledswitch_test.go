@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -25,12 +26,19 @@ type sharedPair struct {
 // startSharedPair starts two servers of a kind, and a gateway with n connections per user.
 func startSharedPair(t *testing.T, n int, kind []testmysql.Option, standby ...testmysql.Option) *sharedPair {
 	t.Helper()
-	p := &sharedPair{servers: [2]*testmysql.Server{testmysql.StartOrSkip(t, kind...), testmysql.StartOrSkip(t, append(standby, kind...)...)}}
-	for _, s := range p.servers {
+	servers := [2]*testmysql.Server{testmysql.StartOrSkip(t, kind...), testmysql.StartOrSkip(t, append(standby, kind...)...)}
+	for _, s := range servers {
 		must(t, s.Exec("create database shop", "create table shop.t (id int auto_increment primary key, v varchar(20)) character set utf8mb4"))
 	}
+	return sharedPairOf(t, n, servers, nil)
+}
+
+// sharedPairOf starts a gateway in front of two servers, which persists its route by a function.
+func sharedPairOf(t *testing.T, n int, servers [2]*testmysql.Server, save func(addr string) error) *sharedPair {
+	t.Helper()
+	p := &sharedPair{servers: servers}
 	p.rig = startGateway(t, p.servers[0].Addr, func(o *gateway.Options) {
-		o.Loops, o.Observers = 1, nil
+		o.Loops, o.Observers, o.SaveRoute = 1, nil, save
 		o.Backend.Key = mysqlconn.ServerKey{Request: true}
 		o.KillQuery = func(string, uint32) error { return context.Canceled }
 		password := func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser }
@@ -70,6 +78,7 @@ func TestSharedSwitch(t *testing.T) {
 	for name, kind := range serverKinds {
 		t.Run(name, func(t *testing.T) {
 			p := startSharedPair(t, 2, kind)
+			t.Run("after one that failed", func(t *testing.T) { switchFails(t, p.servers, name == "MySQL") })
 			must(t, p.servers[0].Exec("alter table shop.t auto_increment = 700"))
 			plain := p.dial(t, nil)
 			tuned := p.dial(t, nil)
@@ -116,6 +125,58 @@ func TestSharedSwitch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// switchFails has clients with warnings, on connections that have set LAST_INSERT_ID() or not, and a switch that fails when all are
+// ready: they keep their warnings, and their connections no longer than usual.
+func switchFails(t *testing.T, servers [2]*testmysql.Server, mysql bool) {
+	t.Helper()
+	p := sharedPairOf(t, 3, servers, func(addr string) error {
+		if addr == servers[switchover.Standby].Addr {
+			return errors.New("no space left")
+		}
+		return nil
+	})
+	wary := map[string]*mysqlconn.Client{"insert into t (v) values (1), (repeat('x', 21))": p.dial(t, nil), "select cast('x' as signed)": p.dial(t, nil)}
+	if mysql { // MariaDB is queried after an error, which removes it
+		wary["select nothing"] = p.dial(t, nil)
+	}
+	for _, c := range wary {
+		_, err := c.Exec(t.Context(), "set sql_mode = ''")
+		must(t, err)
+	}
+	fails := func() {
+		t.Helper()
+		for sql, c := range wary {
+			_, _ = c.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+		}
+		token, _, err := p.Pause(t.Context(), gateway.MaxPause)
+		must(t, err)
+		if _, _, err = p.Switch(t.Context(), token, switchover.Standby, false); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Fatalf("the switch: %v", err)
+		}
+	}
+	testwait.Until(t, "clients to read their warnings in time", func() bool {
+		fails()
+		read := 0
+		for _, c := range wary {
+			_, err := c.Query(t.Context(), "show warnings", func(mysqlwire.TextRow) error { read++; return nil })
+			if e, ok := errors.AsType[*mysqlconn.ServerError](err); err != nil && (!ok || e.Number != 1235) {
+				t.Fatal(err)
+			}
+		}
+		return read == len(wary)
+	})
+	for sql, c := range wary {
+		got := one(t, c, "select @@port, last_insert_id()")
+		if insert := strings.HasPrefix(sql, "insert"); got[0] != p.port(switchover.Backend) || (got[1] == "0") == insert {
+			t.Errorf("after %s: port and LAST_INSERT_ID() %q", sql, got)
+		}
+	}
+	fails()
+	testwait.Until(t, "clients to return their connections", func() bool {
+		return p.metric(t, "tare_pool_connections", "idle", testmysql.AppUser) == p.metric(t, "tare_pool_connections", "open", testmysql.AppUser)
+	})
 }
 
 // TestSharedSwitchWaits pauses clients of which one has the only connection for its transaction, and another one waits for it.
@@ -217,35 +278,45 @@ func TestSharedSwitchRefused(t *testing.T) {
 	}
 }
 
+// startMovable starts a gateway with a connection for the clients of a user, to a server whose address can be replaced.
+func startMovable(t *testing.T, addr, user string) (*rig, *atomic.Pointer[string]) {
+	t.Helper()
+	at := new(atomic.Pointer[string])
+	at.Store(&addr)
+	return startGateway(t, "backend.example:3306", func(o *gateway.Options) {
+		o.Loops, o.Observers = 1, nil
+		o.Backend.Key = mysqlconn.ServerKey{Request: true}
+		o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, *at.Load())
+		}
+		o.Pool = &gateway.PoolOptions{Max: 1, Wait: 5 * time.Second, Password: func(name string) (string, bool) { return testmysql.Password, name == user }}
+	}), at
+}
+
+// resetAnother has a client of a user reset its session: the connection is reset again before another one's next statement.
+func resetAnother(t *testing.T, r *rig, user string) {
+	t.Helper()
+	c := dialPooled(t, r.addr, "", func(c *mysqlconn.Config) { c.User = user })
+	must(t, c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+	one(t, c, "select 1")
+	must(t, c.Close())
+}
+
 // TestSharedFailover gives the backend's address to another server, whose version and defaults are others: a client that logs in then
 // is greeted with them, and a connection that was reset is in the state of a login there.
 func TestSharedFailover(t *testing.T) {
 	first := testmysql.Start(t, testmysql.WithArgs("--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"))
 	second := testmysql.Start(t, testmysql.WithArgs("--character-set-server=latin1", "--collation-server=latin1_swedish_ci", "--version=10.11.99-MariaDB-other"))
-	var at atomic.Pointer[string]
-	at.Store(&first.Addr)
-	r := startGateway(t, "backend.example:3306", func(o *gateway.Options) {
-		o.Loops, o.Observers = 1, nil
-		o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, *at.Load())
-		}
-		o.Pool = &gateway.PoolOptions{Max: 1, Wait: 5 * time.Second, Password: func(user string) (string, bool) { return testmysql.Password, user == testmysql.AppUser }}
-	})
-	reset := func() { // of a client; its connection is reset again before its next one
-		c := dialPooled(t, r.addr, "", nil)
-		must(t, c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
-		one(t, c, "select 1")
-		must(t, c.Close())
-	}
+	r, at := startMovable(t, first.Addr, testmysql.AppUser)
 	a := dialPooled(t, r.addr, "", nil)
-	reset()
+	resetAnother(t, r, testmysql.AppUser)
 	one(t, a, "select 1")
 	at.Store(&second.Addr)
 	must(t, first.Exec("kill user "+testmysql.AppUser))
 	testwait.Until(t, "the connection to be closed", func() bool { return r.metric(t, "tare_pool_connections", "open", testmysql.AppUser) == 0 })
 	one(t, a, "select 1")
-	reset()
+	resetAnother(t, r, testmysql.AppUser)
 	names := "select @@character_set_client, @@collation_connection, @@character_set_results, @@version"
 	direct := dialPooled(t, second.Addr, "", nil)
 	want := strings.Join(one(t, direct, names), "|")
@@ -259,6 +330,42 @@ func TestSharedFailover(t *testing.T) {
 	}
 }
 
+// TestSharedInitConnect gives the backend's address to another server, which has an init_connect: where a connection to the first one
+// is reset, one to the second is replaced, so that each client has the state of a login there.
+func TestSharedInitConnect(t *testing.T) {
+	first, second := testmysql.Start(t), testmysql.Start(t)
+	for _, s := range []*testmysql.Server{first, second} {
+		must(t, s.Exec("create user guest@'%' identified by '"+testmysql.Password+"'"))
+	}
+	must(t, second.Exec("set global init_connect = 'set time_zone = \"+05:00\"'"))
+	r, at := startMovable(t, first.Addr, "guest")
+	guest := func(c *mysqlconn.Config) { c.User = "guest" }
+	a := dialPooled(t, r.addr, "", guest)
+	opened := func() uint64 { return r.metric(t, "tare_pool_opened_total", "guest") }
+	for _, server := range []struct {
+		*testmysql.Server
+		zone   string
+		resets bool
+	}{{first, "SYSTEM", true}, {second, "+05:00", false}} {
+		if server.Server == second {
+			must(t, first.Exec("kill "+one(t, a, "select connection_id()")[0]))
+			at.Store(&second.Addr)
+			testwait.Until(t, "the connection to be closed", func() bool { return r.metric(t, "tare_pool_connections", "open", "guest") == 0 })
+			a = dialPooled(t, r.addr, "", guest)
+		}
+		before := opened()
+		for range 2 {
+			resetAnother(t, r, "guest")
+			if got := one(t, a, "select @@time_zone")[0]; got != server.zone {
+				t.Errorf("the time zone is %s, want %s", got, server.zone)
+			}
+		}
+		if n := opened() - before; server.resets != (n == 0) {
+			t.Errorf("%d connections opened; resets: %v", n, server.resets)
+		}
+	}
+}
+
 // TestSharedReadOnly gives the backend's address to another server while the one before keeps its connections and refuses writes.
 func TestSharedReadOnly(t *testing.T) {
 	bothServers(t, func(t *testing.T, first *testmysql.Server) {
@@ -266,17 +373,7 @@ func TestSharedReadOnly(t *testing.T) {
 		for _, s := range []*testmysql.Server{first, second} {
 			must(t, s.Exec("create database shop", "create table shop.t (a int)", "create user guest@'%' identified by '"+testmysql.Password+"'", "grant all on shop.* to guest@'%'"))
 		}
-		var at atomic.Pointer[string]
-		at.Store(&first.Addr)
-		r := startGateway(t, "backend.example:3306", func(o *gateway.Options) {
-			o.Loops, o.Observers = 1, nil
-			o.Backend.Key = mysqlconn.ServerKey{Request: true}
-			o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, network, *at.Load())
-			}
-			o.Pool = &gateway.PoolOptions{Max: 1, Wait: 5 * time.Second, Password: func(user string) (string, bool) { return testmysql.Password, user == "guest" }}
-		})
+		r, at := startMovable(t, first.Addr, "guest")
 		c := dialPooled(t, r.addr, "shop", func(c *mysqlconn.Config) { c.User = "guest" })
 		at.Store(&second.Addr)
 		must(t, first.Exec("set global read_only = 1"))

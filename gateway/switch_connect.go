@@ -191,18 +191,51 @@ type sharedCheck struct {
 	texts    string // of SET statements and prepared statements
 }
 
-// leaveShared returns the session's shared connection, if it has one, and checks that it can use connections to the other side.
+// readyToLeave has a session that keeps its connection for the warnings of its last statement need nothing else of it but
+// LAST_INSERT_ID(). Where no query that removes them is required, the warnings stay, for a switch that fails.
+func (s *session) readyToLeave() error {
+	l := &s.lease
+	if s.modes.unknown || l.unsure && s.modes.maria {
+		return s.expire()
+	}
+	if !l.unsure {
+		return nil
+	}
+	l.pinged = true // a COM_PING removes ROW_COUNT() only
+	pinned, err := s.confirm()
+	if pinned {
+		l.fresh, l.kept = true, keptByPin
+		l.holds.Store(uint32(l.kept))
+	}
+	return err
+}
+
+// giveUpShared closes the connection that the session has kept for warnings.
+func (s *session) giveUpShared() error {
+	if s.lease.shared == nil {
+		return nil
+	}
+	if s.lease.shared.Value.inserted {
+		if err := s.takeInsertID(); err != nil {
+			return err
+		}
+	}
+	s.discardShared()
+	return nil
+}
+
+// leaveShared checks that the session can use connections to the other side instead of its shared one, if it has one.
 func (s *session) leaveShared(ctx context.Context, to *target, checks *sharedChecks) error {
 	l := &s.lease
 	if l.kept == keptByDiagnostics {
 		if err := s.clearDeadlines(causeDrain | causeIdle | causeMove); err != nil {
 			return err
 		}
-		if err := s.expire(); err != nil {
+		if err := s.readyToLeave(); err != nil {
 			return err
 		}
 	}
-	if l.shared != nil {
+	if l.shared != nil && l.kept != keptByDiagnostics {
 		return &pin{Reason: keptReasons[l.kept]}
 	}
 	key := sharedCheck{user: s.modes.user, class: s.classAt(to), login: l.login, wasReset: s.carried.wasReset, schema: s.modes.schema, texts: s.sharedTexts()}
@@ -313,6 +346,9 @@ func (s *session) switchConn(side switchover.Side) error {
 	s.next = nil
 	s.turnstile.enter(laneOf(side))
 	if s.pooled {
+		if err := s.giveUpShared(); err != nil {
+			return err
+		}
 		s.aim(n.to)
 		s.shown.connect(0, side)
 		s.srv.moved.Add(1)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/taredb/tare/internal/netloop"
 	"github.com/taredb/tare/mysql/mysqlwire"
@@ -138,6 +139,8 @@ func (s *session) interruptedPaused() error {
 		return s.endPaused(s.killedError(), errKilled)
 	case causes&causeDrainLimit != 0:
 		return s.endPaused(&clientError{errno: mysqlwire.ErrnoServerShutdown, msg: "Server shutdown in progress: the session was paused"}, errDrained)
+	case causes&causeBackendGone != 0 && s.continuesWithout():
+		s.discardShared()
 	case causes&causeBackendGone != 0 && s.next == nil:
 		return fmt.Errorf("%w: during a pause", errBackendIdle) // without a packet: see backendGone
 	}
@@ -167,7 +170,12 @@ func (s *session) joinPause() error {
 	if err != nil {
 		return err
 	}
-	return s.clearDeadlines(causeClientGone)
+	if err := s.clearDeadlines(causeClientGone); err != nil || s.lease.kept != keptByDiagnostics {
+		return err
+	}
+	err = s.client.SetReadDeadline(time.Now().Add(diagnosticsFor))
+	s.wake(s.occurred() &^ causeClientGone)
+	return err
 }
 
 // waitLogin blocks a new client for the duration of a pause, and chooses the server for it.
