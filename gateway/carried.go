@@ -39,6 +39,9 @@ func (p *pin) Error() string {
 const (
 	temporaryTable = "a temporary table"
 	lockedTables   = "locked tables"
+	xaTransaction  = "an XA transaction"
+	functionLeft   = "a stored function was called, which may have left something"
+	unknownLeft    = "a procedure was called, or a statement that is not understood: it may have left something"
 	lockedInstance = "a backup lock" // of LOCK INSTANCE, which UNLOCK TABLES does not release
 )
 
@@ -51,11 +54,11 @@ var effectPins = []struct {
 	{sqlplan.EffectTempTable, temporaryTable, pool.KindTempTable},
 	{sqlplan.EffectTableLocks, lockedTables, pool.KindNone},
 	{sqlplan.EffectNamedLock, "a lock by name (GET_LOCK)", pool.KindNamedLock},
-	{sqlplan.EffectXA, "an XA transaction", pool.KindXA},
+	{sqlplan.EffectXA, xaTransaction, pool.KindXA},
 	{sqlplan.EffectPrepare, "a statement prepared by PREPARE … FROM", pool.KindPrepared},
 	{sqlplan.EffectHandler, "an open HANDLER", pool.KindHandler},
-	{sqlplan.EffectFunction, "a stored function was called, which may have left something", pool.KindNone},
-	{sqlplan.EffectUnknown, "a procedure was called, or a statement that is not understood: it may have left something", pool.KindNone},
+	{sqlplan.EffectFunction, functionLeft, pool.KindNone},
+	{sqlplan.EffectUnknown, unknownLeft, pool.KindNone},
 }
 
 // statefulEffects leave state in the session that has to be replayed on another server, or that pins.
@@ -74,6 +77,7 @@ type carried struct {
 	shares   bool                // the session shares connections: what is replayed is not compared
 	ended    bool                // the current statement has ended something that pins
 	sets     settings            // SET statements
+	role     *sqldigest.Digest   // of a statement that has set the role or the resource group
 	wasReset bool                // by COM_RESET_CONNECTION
 	multi    uint16              // the last COM_SET_OPTION's option, plus 1; 0 if there was none
 }
@@ -83,7 +87,23 @@ func (c *carried) clear() {
 	c.pin.Store(nil)
 	c.pins = nil
 	c.sets.clear()
+	c.role = nil
 	c.wasReset = false
+}
+
+// spoil has the session's shared connection closed after its use if a reset may not restore what the session has left in it: a role, a
+// resource group, or on MariaDB a prepared XA transaction, with which statements fail.
+func (s *session) spoil() {
+	left := func(p *pin) bool {
+		switch p.Reason {
+		case xaTransaction, functionLeft, unknownLeft, changedReason:
+			return true
+		}
+		return p.endless // EXECUTE
+	}
+	if s.lease.shared != nil && (s.carried.role != nil || slices.ContainsFunc(s.carried.pins, left)) {
+		s.lease.shared.Value.last = true
+	}
 }
 
 // forgetShared brings the session into the state after its login, and returns its connection. That has been reset, even where
@@ -91,6 +111,7 @@ func (c *carried) clear() {
 func (s *session) forgetShared() error {
 	s.transaction.rollBack()
 	s.transaction.reset()
+	s.spoil()
 	s.carried.clear()
 	s.statements.clear()
 	s.statements.moved = true
@@ -114,8 +135,12 @@ func (s *session) forgetShared() error {
 
 // reset records COM_RESET_CONNECTION.
 func (c *carried) reset() {
+	role := c.role
 	c.clear()
 	c.wasReset = true
+	if c.role = role; role != nil {
+		c.pinFor(*role, "a role or a resource group, which COM_RESET_CONNECTION does not restore")
+	}
 }
 
 // setOption records COM_SET_OPTION.
@@ -227,6 +252,10 @@ func (c *carried) track(q *query, mode sqldigest.Mode, effects sqlplan.Effect) (
 	if q.plan.Type() == sqlplan.TypeUnlock {
 		c.unpin(lockReason(q.rec.Text, mode))
 		return false
+	}
+	if effects.Has(sqlplan.EffectRole) {
+		digest := sqldigest.Digest(q.rec.Digest)
+		c.role = &digest
 	}
 	if q.plan.Type() == sqlplan.TypeSet && q.resp.Results == 1 && q.resp.Errno == 0 && q.msg.cmd == mysqlwire.ComQuery && q.msg.whole {
 		switch c.sets.judge(q.rec.Text, mode, effects) {

@@ -168,6 +168,7 @@ func (s *session) resetConnection() error {
 		s.transaction.rollBack()
 		s.modes.reset(s.resp.Status)
 		s.transaction.reset()
+		s.spoil()
 		s.carried.reset()
 		if s.pooled {
 			return s.resetShared()

@@ -49,7 +49,7 @@ func TestPooledDepth(t *testing.T) {
 }
 
 func pooledDepth(t *testing.T, s *testmysql.Server, most, steps int, kind *depthClient) {
-	r := startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Depth = 8 })
+	r := startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Depth, o.Wait = 8, time.Minute })
 	var wg sync.WaitGroup
 	var done atomic.Int64
 	for k := range 24 {

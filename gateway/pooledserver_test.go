@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,6 +69,110 @@ func TestPooledSchemaDropped(t *testing.T) {
 		if got := one(t, a, "select database()"); got[0] != "stays" {
 			t.Errorf("the default schema is %q", got)
 		}
+	})
+}
+
+// TestSharedAlterDatabase has one client change the character set of the default schema of two, on two connections.
+func TestSharedAlterDatabase(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		must(t, s.Exec("create database shop character set utf8mb4"))
+		r := startPooled(t, s, 2, nil)
+		a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+		for _, charset := range []string{"utf8mb4", "latin1", "ascii"} {
+			_, err := a.Exec(t.Context(), "alter database shop character set "+charset)
+			must(t, err)
+			for _, c := range []*mysqlconn.Client{a, b} {
+				_, err := c.Exec(t.Context(), "begin")
+				must(t, err)
+				if got := one(t, c, "select @@character_set_database")[0]; got != charset {
+					t.Errorf("the schema's character set is %s, want %s", got, charset)
+				}
+			}
+			for _, c := range []*mysqlconn.Client{a, b} {
+				_, err := c.Exec(t.Context(), "commit")
+				must(t, err)
+			}
+		}
+	})
+}
+
+// TestSharedRoles changes what a reset of a connection does not restore: its client has it as directly, and no other client does.
+func TestSharedRoles(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		account, preposition := testmysql.AppUser+"@'%'", "for"
+		state := "select current_role()"
+		if strings.HasSuffix(t.Name(), "MySQL") {
+			preposition = "to"
+			must(t, s.Exec("create resource group slow type = user vcpu = 0", "grant resource_group_user on *.* to "+account, "grant select on performance_schema.* to "+account))
+			state = "select concat(current_role(), (select resource_group from performance_schema.threads where processlist_id = connection_id()))"
+		}
+		must(t, s.Exec("create database shop", "create table shop.t (id int)", "create role r1", "create role r2", "grant r1 to "+account, "grant r2 to "+account,
+			"set default role r1 "+preposition+" "+account, "create procedure shop.p() sql security invoker set role r2",
+			"set global log_bin_trust_function_creators = 1", "create function shop.f() returns int sql security invoker begin set role r2; return 1; end"))
+		r, direct := startPooled(t, s, 2, nil), dialPooled(t, s.Addr, "shop", nil)
+		want := one(t, direct, state)[0]
+		reset := func(c *mysqlconn.Client) error {
+			return c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)})
+		}
+		change := func(c *mysqlconn.Client) error {
+			return changeSharedUser(c, testmysql.AppUser, testmysql.Password, "shop", 45)
+		}
+		for _, left := range []struct {
+			sql   string
+			reset func(*mysqlconn.Client) error
+			keeps bool
+		}{
+			{"set role r2", reset, true}, {"set role none", reset, true}, {"set role r2", change, false}, {"set resource group slow", reset, true}, {"set resource group slow", change, false},
+			{"execute immediate 'set role r2'", reset, false}, {"call p()", reset, false}, {"select f()", reset, false}, {"prepare s from 'set role r2'; execute s", reset, false},
+			{"xa start 'x'; insert into t values (1); xa end 'x'; xa prepare 'x'", reset, false}, {"xa start 'y'; insert into t values (1); xa end 'y'; xa prepare 'y'", change, false},
+		} {
+			a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+			known := true
+			for sql := range strings.SplitSeq(left.sql, "; ") {
+				_, err := a.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+				if e, ok := errors.AsType[*mysqlconn.ServerError](err); known && ok && e.Number == mysqlwire.ErrnoSyntax {
+					known = false // MySQL has no EXECUTE IMMEDIATE, MariaDB no resource groups
+				} else if err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			if !known {
+				continue
+			}
+			must(t, left.reset(a))
+			one(t, b, "begin")
+			if got := one(t, b, state)[0]; got != want {
+				t.Errorf("after %s, another client has %s, want %s", left.sql, got, want)
+			}
+			if got := one(t, a, state)[0]; (got != want) != left.keeps {
+				t.Errorf("after %s, the client has %s itself, at its login %s", left.sql, got, want)
+			}
+			one(t, a, "select count(*) from t")
+			must(t, errors.Join(a.Close(), b.Close()))
+		}
+	})
+}
+
+// TestSharedSetOption has a client keep the only connection after COM_SET_OPTION, until it leaves.
+func TestSharedSetOption(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		r := startPooled(t, s, 1, func(o *gateway.PoolOptions) { o.Wait = time.Millisecond })
+		dial := func() *mysqlconn.Client {
+			c := dialPooled(t, r.addr, "", nil)
+			testwait.Until(t, "the connection to be returned", func() bool { return r.metric(t, "tare_pool_connections", "idle", testmysql.AppUser) == 1 })
+			return c
+		}
+		a, b := dial(), dial()
+		must(t, a.Send(t.Context(), mysqlwire.SetOption{Option: mysqlwire.OptionMultiStatementsOn}.AppendTo(nil)))
+		_, err := b.Exec(t.Context(), "do 1")
+		if e := refusal(t, "a statement of another client", err); e.Number != 1203 {
+			t.Errorf("error %d: %s, want 1203", e.Number, e.Message)
+		}
+		must(t, a.Close())
+		testwait.Until(t, "the connection to be free", func() bool {
+			_, err := b.Exec(t.Context(), "do 1")
+			return err == nil
+		})
 	})
 }
 
