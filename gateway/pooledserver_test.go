@@ -150,6 +150,14 @@ func TestSharedRoles(t *testing.T) {
 			one(t, a, "select count(*) from t")
 			must(t, errors.Join(a.Close(), b.Close()))
 		}
+		a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+		one(t, a, "set profiling = 1")
+		one(t, a, "select 'secret'")
+		must(t, reset(a))
+		one(t, b, "begin")
+		if got := one(t, b, "show profiles"); strings.Contains(strings.Join(got, ""), "secret") {
+			t.Errorf("another client has the profiles %q", got)
+		}
 	})
 }
 
