@@ -21,10 +21,9 @@ func (n Name) String() string {
 	return "'" + n.User + "'@'" + n.Host + "'"
 }
 
-// trimmed returns the name as MySQL stores it: without white space of ASCII at the start and the end.
+// trimmed returns the name as MySQL stores it.
 func (n Name) trimmed() Name {
-	const space = " \t\n\v\f\r"
-	return Name{User: strings.Trim(n.User, space), Host: strings.Trim(n.Host, space)}
+	return Name{User: dialect.TrimName(n.User), Host: dialect.TrimName(n.Host)}
 }
 
 // sql returns the name, quoted for SQL.

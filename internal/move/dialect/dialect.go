@@ -56,3 +56,6 @@ func (r reasons) err() error {
 	}
 	return &RefusedError{r}
 }
+
+// TrimName returns the user or the host of an account as MySQL stores it: without white space of ASCII at the start and the end.
+func TrimName(name string) string { return strings.Trim(name, " \t\n\v\f\r") }

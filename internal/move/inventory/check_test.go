@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/taredb/tare/internal/alloctest"
+	"github.com/taredb/tare/internal/move/dialect"
+	"github.com/taredb/tare/internal/mysql/session"
 )
 
 // TestDefinitions checks headers as servers print them, and texts that a lying source could return instead.
@@ -118,6 +120,29 @@ func TestDefinitions(t *testing.T) {
 		err := o.check()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: %v, want %q", c.kind, c.text, err, c.want)
+		}
+	}
+}
+
+// TestTrimmedDefiners has definers that are another account in MySQL.
+func TestTrimmedDefiners(t *testing.T) {
+	for _, c := range []struct {
+		definer string
+		to      dialect.Vendor
+		refused bool
+	}{
+		{"root@localhost", dialect.MySQL, false}, {"a b@%", dialect.MySQL, false}, {"a@b@%", dialect.MySQL, false},
+		{" root@localhost", dialect.MySQL, true}, {"root\t@localhost", dialect.MySQL, true}, {"root@ localhost", dialect.MySQL, true}, {"root@localhost\n", dialect.MySQL, true},
+		{" root@localhost", dialect.MariaDB, false},
+	} {
+		user, host := cutDefiner(c.definer)
+		o := Object{
+			Kind: Procedure, Schema: "s", Name: "x", Definer: c.definer, Definition: "CREATE DEFINER=" + session.Ident(user) + "@" + session.Ident(host) + " PROCEDURE `x`() SELECT 1",
+			Context: Context{SQLMode: "STRICT_TRANS_TABLES", Client: "utf8mb4", Connection: "utf8mb4_general_ci", Database: "utf8mb4_general_ci"},
+		}
+		err := o.translate(&dialect.Translator{From: c.to, To: c.to})
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "MySQL removes white space") {
+			t.Errorf("%q to %v: %v", c.definer, c.to, err)
 		}
 	}
 }

@@ -205,6 +205,9 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if user, host := cutDefiner(o.Definer); t.To == dialect.MySQL && (dialect.TrimName(user) != user || dialect.TrimName(host) != host) {
+		return fmt.Errorf("its definer is %.80q, and MySQL removes white space around names of accounts: create it again on the source with another definer", o.Definer)
+	}
 	d := Definition{Context: o.Context}
 	if d.Text, err = t.Body(o.Definition, o.mode()); err != nil {
 		return err
@@ -245,6 +248,15 @@ func (o *Object) translate(t *dialect.Translator) (err error) {
 	d.Context.Connection, err = t.Collation(o.Context.Connection)
 	o.target = d
 	return err
+}
+
+// cutDefiner splits a definer, whose host has no @.
+func cutDefiner(definer string) (user, host string) {
+	at := strings.LastIndexByte(definer, '@')
+	if at < 0 {
+		return definer, ""
+	}
+	return definer[:at], definer[at+1:]
 }
 
 // judgeDefiners finds the definers that the target has not.
