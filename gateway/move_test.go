@@ -140,8 +140,10 @@ func closeStatement(t *testing.T, c *mysqlconn.Client, id uint32) {
 func TestPins(t *testing.T) {
 	p := startPair(t, nil)
 	for _, s := range p.servers {
-		must(t, s.Exec("CREATE PROCEDURE shop.p() SELECT 1", "CREATE FUNCTION shop.f() RETURNS INT RETURN 1", "SET GLOBAL group_concat_max_len=5000"))
+		must(t, s.Exec("CREATE PROCEDURE shop.p() SELECT 1", "CREATE FUNCTION shop.f() RETURNS INT RETURN 1", "SET GLOBAL group_concat_max_len=5000",
+			"CREATE ROLE r", "GRANT r TO app@'%'"))
 	}
+	const reset = "COM_RESET_CONNECTION"
 	cases := []struct {
 		sql  []string
 		want string // part of the reason; "" if the session can move
@@ -162,6 +164,9 @@ func TestPins(t *testing.T) {
 		{[]string{"SELECT nonsense from", "SELECT * FROM nowhere", "SET GLOBAL max_error_count=64"}, ""},
 		{[]string{"SET sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')", "SET character_set_results = NULL"}, ""},
 		{[]string{"BEGIN", "SAVEPOINT a", "ROLLBACK"}, ""},
+		{[]string{"SET ROLE r"}, ""},
+		{[]string{"SET ROLE r", reset}, "a role"}, // which the server keeps
+		{[]string{"SET @a = NOW()", reset}, ""},
 	}
 	for _, k := range cases {
 		t.Run(k.sql[0], func(t *testing.T) {
@@ -174,7 +179,11 @@ func TestPins(t *testing.T) {
 				testwait.Equal(t, "the session to end", 0, p.Sessions)
 			}()
 			for _, sql := range k.sql {
-				_, _ = testscript.Exec(t, c, sql)
+				if sql == reset {
+					must(t, c.Send(t.Context(), []byte{byte(mysqlwire.ComResetConnection)}))
+				} else {
+					_, _ = testscript.Exec(t, c, sql)
+				}
 			}
 			to := switchover.Standby
 			if side, _ := p.Active(); side == to {
