@@ -150,13 +150,22 @@ func TestSharedRoles(t *testing.T) {
 			one(t, a, "select count(*) from t")
 			must(t, errors.Join(a.Close(), b.Close()))
 		}
-		a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
-		one(t, a, "set profiling = 1")
-		one(t, a, "select 'secret'")
-		must(t, reset(a))
-		one(t, b, "begin")
-		if got := one(t, b, "show profiles"); strings.Contains(strings.Join(got, ""), "secret") {
-			t.Errorf("another client has the profiles %q", got)
+		for set, read := range map[string]string{
+			"set profiling = 1":                     "show profiles",
+			"set optimizer_trace = 'enabled=on'":    "select query from information_schema.optimizer_trace",
+			"set @@optimizer_trace := 'enabled=on'": "select query from information_schema.optimizer_trace",
+		} {
+			for _, reset := range []func(*mysqlconn.Client) error{reset, change} {
+				a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+				one(t, a, set)
+				one(t, a, "select 'secret' from t where id = 1")
+				must(t, reset(a))
+				one(t, b, "begin")
+				if got := one(t, b, read); strings.Contains(strings.Join(got, ""), "secret") {
+					t.Errorf("after %s, another client reads %q", set, got)
+				}
+				must(t, errors.Join(a.Close(), b.Close()))
+			}
 		}
 	})
 }
