@@ -170,6 +170,30 @@ func TestSharedRoles(t *testing.T) {
 	})
 }
 
+// TestSharedLastGTID reads @@last_gtid, which is the GTID of the connection's last write: of another client's, unless the client keeps
+// the connection.
+func TestSharedLastGTID(t *testing.T) {
+	s := testmysql.Start(t, testmysql.WithBinlog())
+	must(t, s.Exec("create database shop", "create table shop.t (id int)"))
+	r := startPooled(t, s, 1, nil)
+	a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
+	for _, c := range []*mysqlconn.Client{a, b} {
+		one(t, c, "insert into t values (1)")
+	}
+	for _, sql := range []string{"select @@last_gtid", "select @@session.Last_GTID", "select concat(@@`last_gtid`)"} {
+		_, err := a.Query(t.Context(), sql, func(mysqlwire.TextRow) error { return nil })
+		if e := refusal(t, sql, err); e.Number != 1235 || !strings.Contains(e.Message, "session_track_system_variables") {
+			t.Errorf("%s: error %d: %s", sql, e.Number, e.Message)
+		}
+	}
+	one(t, a, "lock tables t write")
+	one(t, a, "insert into t values (2)")
+	own := one(t, a, "select @@last_gtid")[0]
+	if position := one(t, a, "select @@gtid_binlog_pos")[0]; own != position || own == "" {
+		t.Errorf("@@last_gtid is %q on the client's own connection, want %q", own, position)
+	}
+}
+
 // TestSharedSetOption has a client keep the only connection after COM_SET_OPTION, until it leaves.
 func TestSharedSetOption(t *testing.T) {
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {

@@ -463,7 +463,8 @@ func contains(text []byte, word string) bool {
 
 // errPreviousLost refuses to read what the server keeps of a statement that ran on a connection that was returned.
 var errPreviousLost = &clientError{errno: errnoNotSupported, msg: "Tare shares connections: ROW_COUNT(), FOUND_ROWS(), warnings and diagnostics " +
-	"of the previous statement are on a connection that may serve another client now; execute both statements in one transaction, or turn off option pool"}
+	"of the previous statement are on a connection that may serve another client now; execute both statements in one transaction, or turn off option pool; " +
+	"@@last_gtid can be read by session_track_system_variables"}
 
 const errnoNotSupported = mysqlwire.Errno(1235)
 
@@ -536,7 +537,7 @@ func (x *executor) mentions(words ...string) bool {
 // readsPrevious reports whether the current statement may read what the server keeps of the statement before, other than
 // LAST_INSERT_ID(); warnings: also its warnings.
 func (x *executor) readsPrevious(warnings bool) bool {
-	return x.mentions("ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS") || warnings && x.mentions("WARNING", "ERROR")
+	return x.mentions("ROW_COUNT", "FOUND_ROWS", "DIAGNOSTICS", "LASTVAL", "CURRVAL", "PREVIOUS", "LAST_GTID") || warnings && x.mentions("WARNING", "ERROR")
 }
 
 // ownChanges records the changes of the session in the OK or EOF packet at the end of b, and returns b without those that the client

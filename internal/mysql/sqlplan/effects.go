@@ -366,7 +366,7 @@ func (a *analysis) callEffects(i, hi int) {
 // systemVarRead handles a system variable in an expression.
 func (a *analysis) systemVarRead(i, hi int) {
 	switch _, name, _ := a.systemVar(i, hi); name {
-	case "error_count", "identity", "insert_id", "last_insert_id", "warning_count":
+	case "error_count", "identity", "insert_id", "last_gtid", "last_insert_id", "warning_count":
 		a.effects |= EffectLastResult
 	case "pseudo_thread_id":
 		a.effects |= EffectConnectionID
