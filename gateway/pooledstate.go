@@ -462,9 +462,8 @@ func contains(text []byte, word string) bool {
 }
 
 // errPreviousLost refuses to read what the server keeps of a statement that ran on a connection that was returned.
-var errPreviousLost = &clientError{errno: errnoNotSupported, msg: "Tare shares connections: ROW_COUNT(), FOUND_ROWS(), warnings and diagnostics " +
-	"of the previous statement are on a connection that may serve another client now; execute both statements in one transaction, or turn off option pool; " +
-	"@@last_gtid can be read by session_track_system_variables"}
+var errPreviousLost = &clientError{errno: errnoNotSupported, msg: "Tare shares connections: ROW_COUNT(), FOUND_ROWS(), warnings, diagnostics and @@last_gtid of the previous statement " +
+	"are on a connection that may serve another client now; execute both statements in one transaction, track last_gtid by session_track_system_variables, or turn off option pool"}
 
 const errnoNotSupported = mysqlwire.Errno(1235)
 

@@ -177,7 +177,7 @@ type localWriter struct {
 // all their waiters have given up.
 func createLocal(path string) (*localWriter, error) {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	begun, err := filepath.Glob(path + ".*.tmp")

@@ -287,6 +287,11 @@ func TestStaleLocalFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, created := range []string{path, filepath.Dir(path)} {
+		if info, err := os.Stat(created); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is open to others: %v, %v", created, info.Mode(), err)
+		}
+	}
 	be := binary.BigEndian
 	with := func(change func(footer []byte)) []byte {
 		file := slices.Clone(whole)
