@@ -569,7 +569,7 @@ func (x *executor) track(effects sqlplan.Effect) {
 	if x.tracks() && x.carried.track(x.query, x.modes.mode, effects) {
 		x.transaction.startsNext()
 	}
-	if effects != 0 && x.lease.shared != nil && x.mentions("PROFILING", "OPTIMIZER_TRACE") {
+	if x.lease.shared != nil && x.mentions("PROFILING", "OPTIMIZER_TRACE") {
 		x.lease.shared.Value.last = true // a reset removes neither SHOW PROFILES nor MySQL's traces, which have the texts of statements
 	}
 }
