@@ -44,6 +44,7 @@ func faultyAlters(d *database) []faultyAlter {
 	}
 	before := func(o Options) error { return run(d.t.Context(), o) }
 	const clauses = "MODIFY n BIGINT NOT NULL"
+	c := d.connect()
 	left := func(prefix string, record *job) func(Options) error { // of an alteration that has ended
 		return func(o Options) error {
 			d.exec("CREATE TABLE " + o.Schema + "." + prefix + o.Table + " (id INT PRIMARY KEY)")
@@ -51,7 +52,7 @@ func faultyAlters(d *database) []faultyAlter {
 			if err != nil {
 				return err
 			}
-			return jobRecords.save(d.t.Context(), d.connect(), s, record)
+			return jobRecords.save(d.t.Context(), c, s, record)
 		}
 	}
 	return []faultyAlter{
