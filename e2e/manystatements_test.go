@@ -116,7 +116,10 @@ func TestPagesOfManyStatements(t *testing.T) {
 			if strings.Contains(path, "?") {
 				at = path + "&"
 			}
-			at = fmt.Sprintf("%s%sfrom=%d&to=now", p.http, strings.ReplaceAll(at, "calls>10", "calls%3E10"), start.Unix()-int64(i))
+			at = p.http + strings.ReplaceAll(at, "calls>10", "calls%3E10")
+			if path != "/api/v1/sessions" { // which are those of now
+				at += fmt.Sprintf("from=%d&to=now", start.Unix()-int64(i))
+			}
 			began := time.Now()
 			resp, err := http.Get(at)
 			must(t, err)
