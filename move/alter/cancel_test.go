@@ -124,10 +124,18 @@ func (d *database) cancel(step *cancelledStep, running bool) {
 		}
 	}
 	if !running {
-		all, err := List(t.Context(), o)
-		own := slices.IndexFunc(all, func(l Listed) bool { return l.Table == d.schema+".t" })
-		if err != nil || own < 0 || all[own].State != ListedCopying || !strings.Contains(all[own].Text(), "no process works on it") {
-			t.Errorf("listed %+v, %v", all, err)
+		var own Listed
+		testwait.Until(t, "the server to notice the end of the run's connection", func() bool {
+			all, err := List(t.Context(), o)
+			i := slices.IndexFunc(all, func(l Listed) bool { return l.Table == d.schema+".t" })
+			if err != nil || i < 0 {
+				t.Fatalf("listed %+v, %v", all, err)
+			}
+			own = all[i]
+			return !own.Running
+		})
+		if own.State != ListedCopying || !strings.Contains(own.Text(), "no process works on it") {
+			t.Errorf("listed %+v", own)
 		}
 		if clauses, err := Cancel(t.Context(), o); err != nil || clauses != o.Clauses {
 			t.Errorf("cancelled %q, %v", clauses, err)
