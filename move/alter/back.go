@@ -220,7 +220,7 @@ func (b *backing) settle(ctx context.Context) error {
 	r, k := b.r, &b.report.Copy.Kept
 	k.Until, k.NoWay, k.Lossy = "", "", r.job.Kept.Lossy
 	if k.State = KeptDropped; !b.drops {
-		k.State = KeptReverted
+		k.State, r.stage = KeptReverted, stageReverted
 		r.o.hooks.emit(hookEvent{Event: hookReverted, PauseSeconds: b.report.Copy.PauseSeconds})
 		if len(k.Lossy) > 0 {
 			k.Altered = r.s.Schema + "." + r.s.reverted()

@@ -36,6 +36,9 @@ type kept struct {
 	// Dropped means that the old table is being dropped, by a run that has altered the table and has nothing else left to do.
 	Dropped bool `json:"dropped,omitempty"`
 
+	// Reverted means that the tables were swapped back, and the table of the revert is being dropped.
+	Reverted bool `json:"reverted,omitempty"`
+
 	// Fixed has, for rows written since the swap, the values of columns that the new definition does not have.
 	Fixed map[string][]byte `json:"fixed"`
 }

@@ -62,7 +62,7 @@ func (r *run) findStage(ctx context.Context) (err error) {
 	switch kept := r.job.Kept != nil; {
 	case has[r.s.old()] && (kept || !has[r.s.shadow()]), kept && r.job.Kept.Dropped:
 		r.stage = stageSwapped
-	case kept && has[r.s.reverted()]:
+	case kept && (has[r.s.reverted()] || r.job.Kept.Reverted):
 		r.stage = stageReverted
 	case kept:
 		r.stage = stageDropped
@@ -72,8 +72,8 @@ func (r *run) findStage(ctx context.Context) (err error) {
 	return nil
 }
 
-// forgetOld drops the tables that are left of a swap, and its records. The table of a revert is dropped last: while there is a record, it
-// shows that the tables were swapped back.
+// forgetOld drops the tables that are left of a swap, and then its records, by which a later run finds the tables. That the tables were
+// swapped back is recorded first: without the table of the revert nothing else shows it.
 func (r *run) forgetOld(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := dropSentry(ctx, r.c, r.s); err != nil {
@@ -82,11 +82,21 @@ func (r *run) forgetOld(ctx context.Context) error {
 	if err := r.drop(ctx, r.s.old()); err != nil {
 		return err
 	}
-	if err := forgetJob(ctx, r.c, r.s); err != nil {
+	if err := r.dropReverted(ctx); err != nil {
 		return err
 	}
-	if r.job.Kept != nil && len(r.job.Kept.Lossy) > 0 {
-		return nil // it has values that the old definition does not have
+	return forgetJob(ctx, r.c, r.s)
+}
+
+// dropReverted drops the table of a revert, unless it has values that the old definition does not have.
+func (r *run) dropReverted(ctx context.Context) error {
+	if k := r.job.Kept; k != nil && len(k.Lossy) > 0 {
+		return nil
+	} else if k != nil && r.stage == stageReverted && !k.Reverted {
+		k.Reverted = true
+		if err := jobRecords.save(ctx, r.c, r.s, r.job); err != nil {
+			return err
+		}
 	}
 	return r.drop(ctx, r.s.reverted())
 }
