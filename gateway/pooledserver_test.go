@@ -122,9 +122,17 @@ func TestSharedRoles(t *testing.T) {
 			reset func(*mysqlconn.Client) error
 			keeps bool
 		}{
-			{"set role r2", reset, true}, {"set role none", reset, true}, {"set role r2", change, false}, {"set resource group slow", reset, true}, {"set resource group slow", change, false},
-			{"execute immediate 'set role r2'", reset, false}, {"call p()", reset, false}, {"select f()", reset, false}, {"prepare s from 'set role r2'; execute s", reset, false},
-			{"xa start 'x'; insert into t values (1); xa end 'x'; xa prepare 'x'", reset, false}, {"xa start 'y'; insert into t values (1); xa end 'y'; xa prepare 'y'", change, false},
+			{"set role r2", reset, true},
+			{"set role none", reset, true},
+			{"set role r2", change, false},
+			{"set resource group slow", reset, true},
+			{"set resource group slow", change, false},
+			{"execute immediate 'set role r2'", reset, false},
+			{"call p()", reset, false},
+			{"select f()", reset, false},
+			{"prepare s from 'set role r2'; execute s", reset, false},
+			{"xa start 'x'; insert into t values (1); xa end 'x'; xa prepare 'x'", reset, false},
+			{"xa start 'y'; insert into t values (1); xa end 'y'; xa prepare 'y'", change, false},
 		} {
 			a, b := dialPooled(t, r.addr, "shop", nil), dialPooled(t, r.addr, "shop", nil)
 			known := true

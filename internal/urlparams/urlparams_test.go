@@ -7,7 +7,8 @@ import (
 
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ query, want string }{
-		{"", ""}, {"a=1&c=", ""},
+		{"", ""},
+		{"a=1&c=", ""},
 		{"d=1", `unknown parameter "d": want a, b or c`},
 		{"=1", `unknown parameter "": want a, b or c`},
 		{"A=1", `unknown parameter "A": want a, b or c`},
