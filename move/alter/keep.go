@@ -72,8 +72,8 @@ func (r *run) findStage(ctx context.Context) (err error) {
 	return nil
 }
 
-// forgetOld drops the tables that are left of a swap, and then its records, by which a later run finds the tables. That the tables were
-// swapped back is recorded first: without the table of the revert nothing else shows it.
+// forgetOld drops the tables left by a swap. It deletes the records last, because a repeated run finds the tables by them. A swap back is
+// recorded first: nothing else shows it once the table of the revert is dropped.
 func (r *run) forgetOld(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := dropSentry(ctx, r.c, r.s); err != nil {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -261,8 +263,11 @@ func FuzzLocalFile(f *testing.F) {
 	})
 }
 
-// FuzzMeta parses arbitrary text as a meta.json.
+// FuzzMeta parses arbitrary text as a meta.json. Its files and labels are those of encoding/json.
 func FuzzMeta(f *testing.F) {
+	f.Add([]byte(`{"version":1,"thanos":{"version":1,"labels":{"a":"b","c":null},"files":[{"rel_path":"index","size_bytes":9},{},null]}}`))
+	f.Add([]byte(`{"version":1,"thanos":{"labels":null,"files":null}}`))
+	f.Add([]byte(`{"version":1,"thanos":{"labels":[],"files":{}}}`))
 	f.Add([]byte(`{"ulid":"01DXXFZDYD1MQW6079WK0K6EDQ","minTime":0,"maxTime":7200000,"version":1}`))
 	f.Add([]byte(`{"version":2}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -270,6 +275,20 @@ func FuzzMeta(f *testing.F) {
 		m, err := ParseMeta(text)
 		if err == nil && (m.Version != 1 || m.MinTime > m.MaxTime) {
 			t.Fatalf("%+v", m)
+		}
+		lower := bytes.ToLower(text)
+		repeats := func(key string) bool { return bytes.Count(lower, []byte(key)) > 1 } // encoding/json merges the values of such keys
+		if err != nil || bytes.Contains(text, []byte(`\`)) || repeats("thanos") || repeats("labels") || repeats("files") {
+			return
+		}
+		var want struct {
+			Thanos struct {
+				Labels map[string]string `json:"labels"`
+				Files  []metaFile        `json:"files"`
+			} `json:"thanos"`
+		}
+		if err := json.Unmarshal(text, &want); err != nil || !maps.Equal(m.Thanos.Labels, want.Thanos.Labels) || !slices.Equal(m.Thanos.Files, want.Thanos.Files) {
+			t.Fatalf("%+v, want %+v, %v", m.Thanos, want.Thanos, err)
 		}
 	})
 }
