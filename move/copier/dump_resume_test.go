@@ -109,6 +109,21 @@ func TestDumpResumed(t *testing.T) {
 		}
 		load(t, to)
 	})
+	t.Run("files were damaged", func(t *testing.T) {
+		to, dir := fresh(t)
+		p.interrupted(t, p.options("a"), to, 12)
+		damage(t, dir)
+		again := p.options("a")
+		again.ChunkBytes = 20_000
+		report, err := copier.Dump(t.Context(), again, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := report.Tables[0].Before; n != 0 {
+			t.Errorf("%d chunks were taken over from damaged files", n)
+		}
+		load(t, to)
+	})
 	t.Run("the table was altered", func(t *testing.T) {
 		to, _ := fresh(t)
 		p.interrupted(t, p.options("a"), to, 5)
@@ -167,6 +182,42 @@ func TestDumpResumed(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// damage removes, truncates, extends, changes or exchanges each file of rows.
+func damage(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "tables", "*", "*.zst"))
+	if err != nil || len(names) < 6 {
+		t.Fatal(err, names)
+	}
+	text := make([][]byte, len(names))
+	for i, name := range names {
+		if text[i], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range names {
+		now := slices.Clone(text[i])
+		switch i % 5 {
+		case 0:
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case 1:
+			now = now[:len(now)-1]
+		case 2:
+			now = append(now, 0)
+		case 3:
+			now[len(now)/2] ^= 1
+		case 4:
+			now = text[i-1]
+		}
+		if err := os.WriteFile(name, now, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func dumpError(t *testing.T, o copier.Options, to dump.Destination) error {

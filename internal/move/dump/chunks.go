@@ -36,7 +36,7 @@ type Written struct {
 }
 
 // Write makes the rows of a chunk those that read passes to write, and records them. Read is not called if an interrupted run has written the
-// same rows. After an error the chunk is not recorded.
+// same rows, and its files are intact. After an error the chunk is not recorded.
 func (k *Chunks) Write(ctx context.Context, table int, c rowstream.Chunk, read func(write func(*rowstream.Batch) error) error) (Written, error) {
 	t := k.w.tables[table]
 	was := k.w.cut(t, c.Number)
@@ -51,7 +51,7 @@ func (k *Chunks) Write(ctx context.Context, table int, c rowstream.Chunk, read f
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
 	if was.Done {
-		t.before-- // its rows have changed
+		t.before-- // its rows have changed, or its files
 	}
 	t.out.Chunks[c.Number] = now
 	return Written{Rows: now.Rows, Bytes: now.Bytes}, nil
@@ -85,10 +85,15 @@ func summed(t *tabledef.Table, columns []int) rowstream.SumOptions {
 	return rowstream.SumOptions{Where: t.Spec.Where, Plan: t.Plan, Columns: columns}
 }
 
-// unchanged reports whether the rows of a chunk that an interrupted run has written are the same in this snapshot.
+// unchanged reports whether the rows of a chunk that an interrupted run has written are the same in this snapshot, and its files are intact.
 func (k *Chunks) unchanged(ctx context.Context, t *tableRun, c rowstream.Chunk, was *Chunk) (bool, error) {
 	if !was.Done {
 		return false, nil
+	}
+	for _, f := range was.Files {
+		if intact, err := k.w.o.To.intact(ctx, f); err != nil || !intact {
+			return false, err
+		}
 	}
 	for _, s := range append([]ColumnSum{{Columns: numbers(len(t.Source.Columns)), Sum: was.Sum}}, was.Sums...) {
 		now, err := rowstream.SumChunk(ctx, k.reader, t.Source, c, summed(t.Table, s.Columns))

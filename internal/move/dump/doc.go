@@ -35,7 +35,7 @@
 //
 // A dump without manifest.json is unfinished, and Open refuses it. All rows are of one snapshot, also if a dump was interrupted: the run
 // that resumes it takes another snapshot, has the source sum up each chunk that is there already, and reads those again whose rows have
-// changed. Definitions are compared before and after the rows are read.
+// changed, or whose files are missing or damaged. Definitions are compared before and after the rows are read.
 //
 // Open and its readers refuse files that are missing, truncated, changed or of another dump. No row of a file is passed on before the
 // SHA-256 of the whole file was compared.

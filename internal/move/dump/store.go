@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -142,6 +144,28 @@ func (d *Destination) load(ctx context.Context, f File, into []byte) ([]byte, er
 		err = fmt.Errorf("%w; put the file back from another copy of the dump, or leave its table out by option exclude", err)
 	}
 	return text, err
+}
+
+// intact reports whether a file exists and has its checksum.
+func (d *Destination) intact(ctx context.Context, f File) (same bool, err error) {
+	err = d.retry(ctx, f.Size, func(ctx context.Context) error {
+		same = false
+		sum := sha256.New()
+		r, err := d.Bucket.Get(ctx, f.Name)
+		if err == nil {
+			_, err = io.Copy(sum, io.LimitReader(r, f.Size+1))
+			defer func() { _ = r.Close() }() // it was only read
+		}
+		if err != nil && d.Bucket.IsObjNotFoundErr(err) { // S3 reports it at the first read
+			return nil
+		}
+		same = err == nil && hex.EncodeToString(sum.Sum(nil)) == f.SHA256
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("read %s of %s: %w", f.Name, d.Name, err)
+	}
+	return same, err
 }
 
 // manifest reads a manifest; nil if there is none of the name.
