@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/taredb/tare/internal/alloctest"
 	"github.com/taredb/tare/mysql/sqldigest"
 )
@@ -70,25 +68,6 @@ func TestHostileTables(t *testing.T) {
 			err := checkCreate(c.text, "InnoDB", version)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %q", version, c.text, err, c.want)
-			}
-		}
-	}
-}
-
-// TestQualifiers finds the schemas that expressions name.
-func TestQualifiers(t *testing.T) {
-	for text, want := range map[string][]string{
-		"  `a` bigint DEFAULT nextval(`other`.`q`),\n  `b` bigint DEFAULT nextval(`s`.`q`),\n  `c` bigint DEFAULT lastval(`other`.`q`)\n)": {"other", "s"},
-		"  `a` int CHECK (`o``d`./* */`f`() > 0)\n)":                                                        {"o`d"},
-		"  `a` int DEFAULT (other . f())\n)":                                                                {"other"},
-		"  `a` int DEFAULT /*!50701 (other.f()) */ 1\n)":                                                    {"other"},
-		"  `a` decimal(3,2) DEFAULT 1.25 COMMENT 'x.y',\n  `b.c` double DEFAULT (1.5 * .5),\n KEY (`a`)\n)": nil,
-		"  `j` json,\n  `v` int GENERATED ALWAYS AS (json_extract(`j`,_utf8mb4'$.a.b')) VIRTUAL\n)":         nil,
-	} {
-		table := Table{Create: "CREATE TABLE `here`.`t` (\n" + text}
-		for _, version := range []string{"10.11.14-MariaDB", "9.7.0"} {
-			if diff := cmp.Diff(want, table.Qualifiers(version)); diff != "" {
-				t.Errorf("%s, %s: %s", version, text, diff)
 			}
 		}
 	}
