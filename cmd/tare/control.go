@@ -71,13 +71,14 @@ func newKiller(controlAt func(addr string) mysqlconn.Config, what string) func(a
 func newKillerSince(controlAt func(addr string) mysqlconn.Config, what string, now func() time.Time) func(addr string, connectionID uint32) error {
 	seen := &identities{now: now, last: make(map[string]string), several: make(map[string]*mixture)}
 	return func(addr string, id uint32) error {
+		probeUntil := now().Add(killTimeout / 2)
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
 		cfg := controlAt(addr)
 		conn, err := session.OpenBare(ctx, cfg)
 		if err == nil {
 			if err = checkServer(ctx, conn, cfg, addr); err == nil {
-				err = seen.check(ctx, conn, cfg, addr)
+				err = seen.check(ctx, conn, cfg, addr, probeUntil)
 			}
 			if err == nil {
 				_, err = conn.Exec(ctx, fmt.Sprintf("KILL %s %d", what, id))
@@ -95,7 +96,8 @@ func newKillerSince(controlAt func(addr string) mysqlconn.Config, what string, n
 }
 
 // An address that has led to several servers at one time is probed at this interval. It is trusted again after so many consecutive
-// connections to one server. A relapse doubles their number: a balancer may send few connections to the other server.
+// connections to one server. A relapse doubles their number: a balancer may send few connections to the other server. Probes count
+// together, since slow connections leave time for few in one.
 const (
 	probeInterval       = time.Minute
 	probeConnections    = 32
@@ -118,17 +120,19 @@ type mixture struct {
 	ended       bool      // they reach one server again
 	probeAt     time.Time // the earliest next probe
 	connections int       // to one server, by which it ends
+	identity    string    // of the server that the last connections have reached
+	reached     int       // connections of probes that have reached it
 }
 
 // check returns an error if the address of sessions leads to several servers, or to another server than at the KILL before.
-// It connects a second time. Servers without an identity pass.
-func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysqlconn.Config, addr string) error {
+// It connects a second time, or more often until the time of a probe ends. Servers without an identity pass.
+func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysqlconn.Config, addr string, probeUntil time.Time) error {
 	identity, err := session.ServerIdentity(ctx, conn)
 	if err != nil {
 		return nil //nolint:nilerr // servers of other vendors
 	}
 	cfg.Addr = addr
-	if mixed, err := s.checkMixture(ctx, cfg, identity); mixed {
+	if mixed, err := s.checkMixture(ctx, cfg, identity, probeUntil); mixed {
 		return err
 	}
 	other, err := identityAt(ctx, cfg)
@@ -141,7 +145,7 @@ func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysq
 		s.mix(addr)
 	}
 	if m := s.several[addr]; m != nil && !m.ended {
-		return errMixture(addr)
+		return m.error(addr)
 	}
 	before := s.last[addr]
 	if s.last[addr] = identity; before != "" && before != identity {
@@ -150,8 +154,10 @@ func (s *identities) check(ctx context.Context, conn *mysqlconn.Client, cfg mysq
 	return nil
 }
 
-func errMixture(addr string) error {
-	return fmt.Errorf("%s leads to several servers, of which the session may use another one; it is checked again at a KILL after %v", addr, probeInterval)
+// error returns the error of a KILL at the mixture's address.
+func (m *mixture) error(addr string) error {
+	return fmt.Errorf("%s leads to several servers, of which the session may use another one; it is checked again at a KILL after %v, and trusted after %d consecutive connections to one server, of which it has had %d",
+		addr, probeInterval, m.connections, m.reached)
 }
 
 // identityAt connects, and returns the server's identity.
@@ -174,35 +180,42 @@ func (s *identities) mix(addr string) {
 	case m.ended:
 		m.ended, m.connections = false, min(2*m.connections, maxProbeConnections)
 	}
+	m.reached = 0
 	m.probeAt = s.now().Add(probeInterval)
 }
 
-// checkMixture returns an error if the address is mixed. When a probe is due, it ends the mixture if all connections reach the server
-// of the identity. That KILL fails too: its session may be of the other server.
-func (s *identities) checkMixture(ctx context.Context, cfg mysqlconn.Config, identity string) (mixed bool, err error) {
-	s.mu.Lock()
-	m := s.several[cfg.Addr]
-	if m == nil || m.ended {
-		s.mu.Unlock()
-		return false, nil
-	}
-	due, n := !s.now().Before(m.probeAt), m.connections
-	if due {
-		m.probeAt = s.now().Add(probeInterval)
-	}
-	s.mu.Unlock()
-	if !due {
-		return true, errMixture(cfg.Addr)
-	}
-	for range n {
-		if other, err := identityAt(ctx, cfg); err != nil || other != identity {
-			return true, errors.Join(errMixture(cfg.Addr), err)
-		}
-	}
+// checkMixture returns an error if the address is mixed. When a probe is due, it connects until its time ends, and ends the mixture after
+// sufficient connections to the server of the identity. That KILL fails too: its session may be of the other server.
+func (s *identities) checkMixture(ctx context.Context, cfg mysqlconn.Config, identity string, probeUntil time.Time) (mixed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.ended, s.last[cfg.Addr] = true, identity
-	return true, fmt.Errorf("%s led to several servers, of which the session may use another one; it leads to one again, and the next KILL is sent there", cfg.Addr)
+	m := s.several[cfg.Addr]
+	if m == nil || m.ended {
+		return false, nil
+	}
+	if m.identity != identity {
+		m.identity, m.reached = identity, 0
+	}
+	if s.now().Before(m.probeAt) {
+		return true, m.error(cfg.Addr)
+	}
+	m.probeAt = s.now().Add(probeInterval)
+	for {
+		s.mu.Unlock()
+		other, err := identityAt(ctx, cfg)
+		s.mu.Lock()
+		if err != nil || other != identity || m.identity != identity {
+			m.reached = 0
+			return true, errors.Join(m.error(cfg.Addr), err)
+		}
+		if m.reached++; m.reached >= m.connections {
+			m.ended, s.last[cfg.Addr] = true, identity
+			return true, fmt.Errorf("%s led to several servers, of which the session may use another one; it leads to one again, and the next KILL is sent there", cfg.Addr)
+		}
+		if !s.now().Before(probeUntil) {
+			return true, m.error(cfg.Addr)
+		}
+	}
 }
 
 // checkServer returns an error if the control account is at another server than addr, whose connections it is to kill: that

@@ -107,12 +107,11 @@ func TestKillerAfterMixture(t *testing.T) {
 		return c
 	}
 	victim, innocent := open(second), open(first)
-	var connections atomic.Int64
-	var target atomic.Value // of func(int) string, by the number of the connection since the last step
-	var now time.Time
+	var connections, now atomic.Int64 // now: in nanoseconds
+	var target atomic.Value           // of func(int) string, by the number of the connection since the last step
 	addr := balancer(t, func(int) string { return target.Load().(func(int) string)(int(connections.Add(1)) - 1) })
 	account := mysqlconn.Config{Addr: addr, User: testmysql.AppUser, Password: testmysql.Password}
-	kill := newKillerSince(func(string) mysqlconn.Config { return account }, "CONNECTION", func() time.Time { return now })
+	kill := newKillerSince(func(string) mysqlconn.Config { return account }, "CONNECTION", func() time.Time { return time.Unix(0, now.Load()) })
 
 	always := func(int) string { return second }
 	failover := func(n int) string { return []string{first, second}[min(n, 1)] }
@@ -123,6 +122,18 @@ func TestKillerAfterMixture(t *testing.T) {
 			}
 			return second
 		}
+	}
+	slow := func(to func(int) string) func(int) string { // by a clock that is the test's
+		return func(n int) string {
+			now.Add(int64(killTimeout / 20))
+			return to(n)
+		}
+	}
+	hanging := func(n int) string { // one connection takes all the time of a KILL
+		if n == 1 {
+			now.Add(int64(killTimeout))
+		}
+		return second
 	}
 	const mixed, again = "leads to several servers", "leads to one again"
 	for i, step := range []struct {
@@ -143,9 +154,17 @@ func TestKillerAfterMixture(t *testing.T) {
 		{0, failover, innocent.ConnectionID, mixed, 2},                                  // a relapse
 		{probeInterval, except(2 * probeConnections), innocent.ConnectionID, mixed, 65}, // more connections are required
 		{probeInterval, always, innocent.ConnectionID, again, 1 + 2*probeConnections},
+		{0, failover, innocent.ConnectionID, mixed, 2}, // from here on 128 connections are required
+		{probeInterval, slow(always), innocent.ConnectionID, "has had 9", 10},
+		{probeInterval, slow(except(0)), innocent.ConnectionID, "has had 0", 2}, // a connection to the other server between them
+		{probeInterval, slow(except(5)), innocent.ConnectionID, "has had 0", 6},
+		{probeInterval, hanging, innocent.ConnectionID, "128 consecutive connections to one server, of which it has had 1", 2},
+		{probeInterval, slow(always), innocent.ConnectionID, "has had 10", 10},
+		{probeInterval - killTimeout, always, innocent.ConnectionID, "has had 10", 1}, // no probe
+		{killTimeout, except(119), innocent.ConnectionID, again, 119},
 		{0, always, victim.ConnectionID, "", 2},
 	} {
-		now = now.Add(step.later)
+		now.Add(int64(step.later))
 		connections.Store(0)
 		target.Store(step.target)
 		if err := kill(addr, step.id); (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
