@@ -1,8 +1,8 @@
 package tabledef
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -189,8 +189,10 @@ func (s lexServer) comment(rest string) (n int, runs bool) {
 	if len(digits) < 5 {
 		return n, true
 	}
-	version := 0
-	fmt.Sscan(strings.TrimLeft(digits, "0"), &version)
+	version, err := strconv.Atoi(digits)
+	if err != nil {
+		panic(err)
+	}
 	if n += len(digits); version <= s.version && (!s.maria || maria || version < 50700 || version > 99999) {
 		return n, true
 	}
