@@ -182,6 +182,14 @@ func schemaName(name []byte) string {
 	return string(name)
 }
 
+// notPlain returns a name that is not plain, "" for one that is.
+func notPlain(name []byte) string {
+	if isPlain(name) {
+		return ""
+	}
+	return string(name)
+}
+
 // isReported reports whether a name from the server is the one that it uses: MySQL reports NULs in the name of a
 // COM_INIT_DB, and uses the name before them.
 func isReported(name []byte) bool {

@@ -213,11 +213,13 @@ func (all lenders) of(number int, user string) *userPool {
 
 // A lease is a session's part in the sharing of connections.
 type lease struct {
-	pool   *userPool // nil: the session has a connection of its own
-	loop   int
-	login  *loginState // of its last connection
-	shared *pool.Conn[class, *sharedConn]
-	waiter pool.Waiter[class, *sharedConn]
+	pool  *userPool // nil: the session has a connection of its own
+	loop  int
+	login *loginState // of its last connection
+	// schemaLater is the default schema of a login until it is selected, if its name is not plain.
+	schemaLater string
+	shared      *pool.Conn[class, *sharedConn]
+	waiter      pool.Waiter[class, *sharedConn]
 
 	fresh    bool             // the last statement on the connection was not the session's: it was lent for the current command, or the gateway had one
 	pinned   bool             // it was kept by a pin meanwhile

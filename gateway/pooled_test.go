@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -505,6 +506,39 @@ func TestResetCollations(t *testing.T) {
 			w.clients[1].Close()
 			if n := r.metric(t, "tare_pool_opened_total", testmysql.AppUser) - opened; n != 0 {
 				t.Errorf("collation %d: %d connections opened where one was to be reset", collation, n)
+			}
+		}
+	})
+}
+
+// TestPooledSchemaNames logs in with default schemas whose names are not plain ASCII.
+func TestPooledSchemaNames(t *testing.T) {
+	bothServers(t, func(t *testing.T, s *testmysql.Server) {
+		names := []string{"shop", "bücher", "a b", "x{y}", "[z]", "q`q", "小店"}
+		for _, name := range names {
+			quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+			must(t, s.Exec("create database "+quoted, "create table "+quoted+".t (v int)", "insert into "+quoted+".t values (1)"))
+		}
+		r := startPooled(t, s, 2, nil)
+		for range 2 {
+			for _, name := range names {
+				c := dialPooled(t, r.addr, name, nil)
+				if got := one(t, c, "select database(), v from t"); !slices.Equal(got, []string{name, "1"}) {
+					t.Errorf("logged in with %q: %q", name, got)
+				}
+				must(t, c.Close()) // clients of other names keep their connections
+				other := dialPooled(t, r.addr, "", nil)
+				if got := one(t, other, "select coalesce(database(), 'none')")[0]; got != "none" {
+					t.Errorf("after a client of %q, one without a schema has %q", name, got)
+				}
+				must(t, other.Close())
+			}
+			for _, name := range []string{"nö", "n", "b\xfccher"} {
+				_, direct := dialShared(t, s.Addr, name, nil)
+				_, err := dialShared(t, r.addr, name, nil)
+				if got, want := refusal(t, name, err), refusal(t, name, direct); got.Number != want.Number {
+					t.Errorf("logged in with %q: %v, directly %v", name, got, want)
+				}
 			}
 		}
 	})

@@ -134,6 +134,9 @@ func (l *login) authenticated(plugin, password string) error {
 }
 
 func (l *login) share() {
+	if l.caps.Has(mysqlwire.CapConnectWithDB) {
+		l.lease.schemaLater = notPlain(l.response.Database)
+	}
 	l.pooled, l.carried.shares = true, true
 	l.shown.shares.Store(true)
 }
@@ -178,10 +181,17 @@ func (s *session) completeLogin() error {
 	s.msg.seq = s.client.Seq - 1
 	s.modes.unknown = false // of the connection
 	refused, err := s.borrow()
+	if name := s.lease.schemaLater; refused == nil && err == nil && name != "" {
+		s.lease.schemaLater = ""
+		if refused, err = s.selectSchema(name); refused == nil && err == nil {
+			s.modes.useSchema([]byte(name))
+		}
+	}
 	switch {
 	case err != nil:
 		return err
 	case refused != nil:
+		s.discardShared()
 		_ = s.sendError(s.client.Seq, refused, true)
 		return fmt.Errorf("%w: %w", errDenied, refused)
 	}
@@ -209,7 +219,7 @@ func (s *session) changeShared() error {
 	if s.wrongPasswords >= maxWrongPasswords {
 		return s.violation(1, mysqlwire.ErrnoUnknownCommand, fmt.Sprintf("Unknown command: Tare changes no user after %d wrong passwords: connect again", maxWrongPasswords))
 	}
-	user, schema := userName(u.User), schemaName(u.Database)
+	user, schema, later := userName(u.User), schemaName(u.Database), notPlain(u.Database)
 	password, ok := s.srv.opts.Pool.listed(user)
 	learned := s.srv.learned.Admitting(user, s.class().tls, time.Now())
 	switch {
@@ -243,6 +253,7 @@ func (s *session) changeShared() error {
 	}
 	s.modes.logIn(user, schema)
 	if err = l.authenticate(password); err == nil {
+		s.lease.schemaLater = later
 		s.charset, charset = charset, s.charset
 		s.changePool()
 		if err = s.clearDeadlines(0); err == nil {

@@ -377,7 +377,7 @@ func changeSharedUser(c *mysqlconn.Client, user, password, schema string, charse
 // and another one, and in vain.
 func TestSharedChangeUser(t *testing.T) {
 	bothServers(t, func(t *testing.T, s *testmysql.Server) {
-		must(t, s.Exec("create database d1", "create database d2", "create table d1.t (id int auto_increment primary key, v int)"))
+		must(t, s.Exec("create database d1", "create database d2", "create database bücher", "create table d1.t (id int auto_increment primary key, v int)"))
 		r := startPooled(t, s, 2, nil)
 		for _, addr := range []string{s.Addr, r.addr} { // the server has the password from then on
 			dialPooled(t, addr, "", func(c *mysqlconn.Config) { c.User = testmysql.RootUser })
@@ -399,6 +399,7 @@ func TestSharedChangeUser(t *testing.T) {
 			"the same user": {testmysql.AppUser, testmysql.Password, "d1", 45}, "another user": {testmysql.RootUser, testmysql.Password, "d2", 8},
 			"without a schema": {testmysql.RootUser, testmysql.Password, "", 224}, "a wrong password": {testmysql.RootUser, "wrong", "d2", 45},
 			"an unknown schema": {testmysql.AppUser, testmysql.Password, "nowhere", 45},
+			"a schema in Latin": {testmysql.AppUser, testmysql.Password, "bücher", 45}, "an unknown one": {testmysql.RootUser, testmysql.Password, "nö", 45},
 		} {
 			t.Run(name, func(t *testing.T) {
 				var results [2][]string
