@@ -96,6 +96,7 @@ func newPartlySent(t *testing.T, cert *tls.Certificate) *partlySent {
 			p.mu.Lock()
 			p.conn = c.Socket()
 			p.mu.Unlock()
+			receiveAtMost(c.Socket(), buffer)
 			<-p.going
 		}
 		value := "r" + id
@@ -140,6 +141,14 @@ func newPartlySent(t *testing.T, cert *tls.Certificate) *partlySent {
 		return fmt.Sprintf("%v wait, %v were sent, %d are busy", queued, sent, len(p.Busy(clients, 0).Sessions)), queued > 0 && sent+queued == clients-1
 	})
 	return p
+}
+
+// receiveAtMost bounds what the system receives for a connection that is not read, which may have grown.
+func receiveAtMost(c net.Conn, bytes int) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	_ = c.(*net.TCPConn).SetReadBuffer(bytes) // if it fails, the test waits for a full socket
 }
 
 func (p *partlySent) dial() *mysqlconn.Client { return openDialogue(p.t, p.addr, basicCaps).Client }
