@@ -213,10 +213,10 @@ func (all lenders) of(number int, user string) *userPool {
 
 // A lease is a session's part in the sharing of connections.
 type lease struct {
-	pool  *userPool // nil: the session has a connection of its own
+	pool  *userPool // nil: the session does not share connections
 	loop  int
 	login *loginState // of its last connection
-	// schemaLater is the default schema of a login until it is selected, if its name is not plain.
+	// schemaLater is the default schema of a login, until it is selected: a name that is not plain.
 	schemaLater string
 	shared      *pool.Conn[class, *sharedConn]
 	waiter      pool.Waiter[class, *sharedConn]

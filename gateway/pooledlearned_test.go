@@ -125,6 +125,23 @@ func (l *learner) closeConnections(user string) {
 	testwait.Until(l.t, "the end of the connections", func() bool { return l.metric(l.t, "tare_pool_connections", "open", user) == 0 })
 }
 
+// TestLearnedSchemaNames logs in with a default schema in Latin, first through the server and then by the password learned.
+func TestLearnedSchemaNames(t *testing.T) {
+	l := startLearner(t, nil)
+	must(t, l.server.Exec("create database bücher", "grant all on bücher.* to learned"))
+	for n := range 3 {
+		c, err := dialShared(t, l.addr, "bücher", func(c *mysqlconn.Config) {
+			c.User, c.Password, c.TLSMode = "learned", secret, mysqlconn.TLSRequired
+		})
+		must(t, err)
+		l.known(1)
+		if got := one(t, c, "select database()")[0]; got != "bücher" {
+			t.Errorf("login %d: %q", n, got)
+		}
+		must(t, c.Close())
+	}
+}
+
 // TestLearned logs in clients of an account that no file has: by full authentication and by the server's cache, by the driver of Go's
 // applications, with a wrong password, and after a restart of the gateway.
 func TestLearned(t *testing.T) {

@@ -280,8 +280,8 @@ func wordLen(rest string) (n int) {
 	return n
 }
 
-// FuzzQualifiers checks arbitrary definitions, and ones that have a qualifier between texts and comments: each name before a dot
-// that a server reads is found, or the definition is refused.
+// FuzzQualifiers checks arbitrary definitions, and some with a qualifier between texts and comments: Qualifiers finds each name
+// before a dot in a server's reading, or checkCreate refuses the definition.
 func FuzzQualifiers(f *testing.F) {
 	f.Add("`a` bigint DEFAULT (", "other", "/* */", "f()) COMMENT 'x.y'")
 	f.Add("`a` int /*!50701 COMMENT '*/ DEFAULT (", "o`d", " /*!99999 s */ ", ".f()) /*!50701 '*/")
