@@ -133,6 +133,7 @@ func checkReading(create, version string) error {
 			if t.Start != closes {
 				return errUnsure
 			}
+			closes = -1
 		case t.Kind == sqldigest.KindSpace || t.Kind == sqldigest.KindComment:
 		default:
 			text := create[t.Start:t.End]
@@ -142,7 +143,7 @@ func checkReading(create, version string) error {
 			marked, after = false, text
 		}
 	}
-	if l.Unsure() {
+	if l.Unsure() || closes >= 0 { // a quoted text has the end of the comment
 		return errUnsure
 	}
 	return nil
@@ -234,7 +235,7 @@ func (t *Table) Qualifiers(version string) (names []string) {
 		}
 		for ok {
 			var at string
-			if at, ok = next(); at == "." || at == "..." {
+			if at, ok = next(); at == "." {
 				if name := sqldigest.Unquote(before); !slices.Contains(names, name) {
 					names = append(names, name)
 				}

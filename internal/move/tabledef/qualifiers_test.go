@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,6 +62,7 @@ func TestReadings(t *testing.T) {
 		{"`a` int /*T![x] REFERENCES `other`.`t` */", tidb + unknown + maria + mysql},
 		{"`a` int /*!50701 COMMENT '*/ /*!50701 ' */", unknown},
 		{"`a` int /*!50701 COMMENT '*/ DEFAULT (other.f()) /*!50701 ' */", unknown},
+		{"`a` int /*!70000 COMMENT '*/ DEFAULT (other.f())", unknown},
 		{"`a` int DEFAULT (other /*!99999 s */ . f())", unknown},
 		{"`a` int DEFAULT (other./*!99999 s.*/f())", unknown},
 		{"`a` int DEFAULT (f()) /*!50000 /* */ */", unknown + maria + mysql + tidb},
@@ -130,6 +132,9 @@ func (s lexServer) qualifiers(text string) (names []string, ok bool) {
 				i += number(text[i:], false)
 				name = ""
 				continue
+			}
+			if utf8.RuneCountInString(name) > 64 || strings.HasPrefix(strings.TrimLeft(text[i:], " \t\n\v\f\r"), ".") {
+				return nil, false // longer than any name, or two dots, which no grammar has
 			}
 			if name != "" && !slices.Contains(names, name) {
 				names = append(names, name)
